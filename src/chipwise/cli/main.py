@@ -1,0 +1,90 @@
+"""The `chipwise` command: finds the command named, runs it, and turns errors into one line and an exit code."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import traceback
+
+import click
+
+from chipwise import __version__
+from chipwise.errors import ChipwiseError, DependencyError
+
+# Command name -> (module, attribute). Loaded on use, so that a device needs no host package for `serve`.
+_COMMANDS = {
+    "targets": ("chipwise.cli.targets", "targets"),
+    "check": ("chipwise.cli.check", "check"),
+    "build": ("chipwise.cli.build", "build"),
+    "verify": ("chipwise.cli.verify", "verify"),
+    "serve": ("chipwise.cli.serve", "serve"),
+    "inspect": ("chipwise.cli.inspect", "inspect"),
+}
+
+
+class _LazyGroup(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        module, attribute = _COMMANDS[cmd_name]
+        try:
+            command = getattr(importlib.import_module(module), attribute)
+        except ModuleNotFoundError as e:
+            if e.name is None or e.name.startswith("chipwise"):
+                raise
+            raise DependencyError(
+                f"`chipwise {cmd_name}` needs the package {e.name}, which is not installed",
+                remedy="pip install 'chipwise[build]' (Python 3.11 or newer)",
+            ) from e
+        if not isinstance(command, click.Command):
+            raise TypeError(f"{module}.{attribute} is no click command")
+        return command
+
+
+@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="chipwise")
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+def cli(debug: bool) -> None:
+    """Put language-model agents on edge chips, and prove that they still do their job there."""
+    del debug  # read from argv by main(), which must know it even when parsing fails
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command line.
+
+    Returns:
+        0 done, 1 the answer is no, 2 the user's input is wrong, 3 something broke, 130 interrupted.
+    """
+    args = sys.argv[1:] if argv is None else argv
+    debug = "--debug" in args
+    try:
+        result = cli.main(args=args, standalone_mode=False)
+    except click.exceptions.Abort:
+        click.echo("interrupted", err=True)
+        return 130
+    except click.ClickException as e:
+        e.show()
+        return 2
+    except ChipwiseError as e:
+        if debug:
+            traceback.print_exc()
+        click.echo(f"error: {e}", err=True)
+        return e.exit_code
+    except BrokenPipeError:
+        # The reader of a pipe went away (`chipwise targets | head`): nothing is wrong.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as e:
+        if debug:
+            raise
+        click.echo(f"error: {type(e).__name__}: {e}; run again with --debug for the traceback", err=True)
+        return 3
+    return result if isinstance(result, int) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,73 @@
+"""Engine and Session: the interface every runtime implements."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from chipwise.engine.batch import Batch, StepOutput
+
+
+class Session(Protocol):
+    """An open decoder with a fixed pool of KV slots. Not thread-safe: one thread owns it.
+
+    All memory is taken when it opens; a step allocates nothing.
+    """
+
+    @property
+    def n_slots(self) -> int:
+        """KV slots, the most sequences held at once."""
+        ...
+
+    @property
+    def max_context(self) -> int:
+        """Tokens a slot holds."""
+        ...
+
+    @property
+    def vocab_size(self) -> int:
+        """Length of a row of logits."""
+        ...
+
+    @property
+    def max_step_tokens(self) -> int:
+        """The most tokens a row of one step may bring; longer prompts are fed in chunks."""
+        ...
+
+    def step(self, batch: Batch) -> StepOutput:
+        """Run one step and extend the slots' KV by the batch's tokens.
+
+        Raises:
+            EngineError: The runtime failed; the slots of the batch hold nothing defined any more.
+        """
+        ...
+
+    def move_slot(self, source: int, target: int, tokens: int) -> None:
+        """Copy the first ``tokens`` tokens of one slot's KV over another's."""
+        ...
+
+    def close(self) -> None:
+        """Give all memory back. Further calls are errors."""
+        ...
+
+
+class Engine(Protocol):
+    """A runtime that opens graphs."""
+
+    name: str
+
+    def open(self, files: Mapping[str, Path], *, n_slots: int, max_context: int, options: Mapping[str, Any]) -> Session:
+        """Open a decoder.
+
+        Args:
+            files: The graph files by role (``decoder``; or ``prefill`` and ``decode`` for static graphs).
+            n_slots: KV slots to hold.
+            max_context: Tokens a slot holds.
+            options: The engine's own settings as the manifest names them (``threads``, ...).
+
+        Raises:
+            EngineError: The runtime cannot load the graph.
+            DependencyError: The runtime's package is not installed.
+        """
+        ...

@@ -1,0 +1,123 @@
+"""The one tree of exceptions: each says what is wrong, where, and what to do about it."""
+
+from __future__ import annotations
+
+__all__ = [
+    "BundleError",
+    "ChipwiseError",
+    "DependencyError",
+    "EngineError",
+    "GateFailedError",
+    "GraphError",
+    "InputError",
+    "ModelFormatError",
+    "OutputError",
+    "PortInUseError",
+    "QueryFileError",
+    "RequestError",
+    "RewriteError",
+    "UnknownArchitectureError",
+    "UnknownTargetError",
+]
+
+
+class ChipwiseError(Exception):
+    """Something broke (exit code 3). All errors of chipwise derive from this one.
+
+    Attributes:
+        what: What is wrong, in a few words, with the value that was found.
+        where: File, tensor, node or field it was found in, if there is one.
+        remedy: What the user can do about it, if anything.
+    """
+
+    exit_code = 3
+
+    def __init__(self, what: str, *, where: str | None = None, remedy: str | None = None) -> None:
+        super().__init__(what)
+        self.what = what
+        self.where = where
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        """One line: where, what, what to do."""
+        text = f"{self.where}: {self.what}" if self.where else self.what
+        text = f"{text}; {self.remedy}" if self.remedy else text
+        return " ".join(text.split())
+
+
+class EngineError(ChipwiseError):
+    """A runtime could not load, run or agree with itself."""
+
+
+class RewriteError(ChipwiseError):
+    """A pass changed the outputs beyond its tolerance, or left an invalid graph."""
+
+
+class GateFailedError(ChipwiseError):
+    """The answer is no: a gate failed or a check found errors (exit code 1)."""
+
+    exit_code = 1
+
+
+class InputError(ChipwiseError):
+    """The user's input is wrong (exit code 2)."""
+
+    exit_code = 2
+
+
+class DependencyError(InputError):
+    """An optional package that this command needs is not installed."""
+
+
+class ModelFormatError(InputError):
+    """A model file is truncated, incomplete, or not of the format it claims."""
+
+
+class UnknownArchitectureError(ModelFormatError):
+    """The model's architecture is none that chipwise writes."""
+
+
+class GraphError(ModelFormatError):
+    """An ONNX graph is invalid or holds what cannot be converted."""
+
+
+class UnknownTargetError(InputError):
+    """No target of that name is in the catalogue."""
+
+
+class QueryFileError(InputError):
+    """A query or suite file is empty, in the wrong encoding, or malformed."""
+
+
+class BundleError(InputError):
+    """A bundle is incomplete, altered, of another format version, or fails its self-test."""
+
+
+class OutputError(InputError):
+    """The output folder cannot be written: it exists, is read-only, or the disk is full."""
+
+
+class PortInUseError(InputError):
+    """The port the server should listen on is taken."""
+
+
+class RequestError(InputError):
+    """A request to the server asks for something that cannot be done (HTTP 400).
+
+    Attributes:
+        code: The machine-readable code of OpenAI's error object, e.g. ``context_length_exceeded``.
+        param: The request field that is wrong, if one is.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        where: str | None = None,
+        remedy: str | None = None,
+        code: str | None = None,
+        param: str | None = None,
+    ) -> None:
+        super().__init__(what, where=where, remedy=remedy)
+        self.code = code
+        self.param = param

@@ -1,0 +1,77 @@
+"""ChatTemplate: messages to the text the model was trained on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from jinja2 import TemplateError
+from jinja2.ext import loopcontrols
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from chipwise.errors import ModelFormatError, RequestError
+
+
+def _raise_exception(message: str) -> None:
+    raise RequestError(f"the chat template refuses these messages: {message}", code="invalid_messages")
+
+
+def _tojson(value: Any, indent: int | None = None) -> str:
+    # Templates are written for transformers' filter, which keeps non-ASCII text and does not escape HTML.
+    return json.dumps(value, ensure_ascii=False, indent=indent)
+
+
+class ChatTemplate:
+    """A Jinja chat template, rendered in a sandbox with the names that Hugging Face templates use."""
+
+    def __init__(self, source: str, *, bos_token: str = "", eos_token: str = "") -> None:
+        self.source = source
+        self.bos_token = bos_token
+        self.eos_token = eos_token
+        env = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols])
+        env.filters["tojson"] = _tojson
+        env.globals["raise_exception"] = _raise_exception
+        env.globals["strftime_now"] = lambda form: datetime.now().strftime(form)
+        try:
+            self._template = env.from_string(source)
+        except TemplateError as e:
+            raise ModelFormatError(
+                f"the chat template does not parse ({e})",
+                remedy="correct chat_template in tokenizer_config.json",
+            ) from e
+
+    def render(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        add_generation_prompt: bool = True,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+    ) -> str:
+        """The prompt text of a conversation. It holds its own start token: encode it with ``add_bos=False``.
+
+        Raises:
+            RequestError: The template refuses the messages or fails on them.
+        """
+        try:
+            return self._template.render(
+                messages=list(messages),
+                add_generation_prompt=add_generation_prompt,
+                tools=list(tools) if tools else None,
+                bos_token=self.bos_token,
+                eos_token=self.eos_token,
+            )
+        except (TemplateError, TypeError, ValueError) as e:
+            raise RequestError(
+                f"the chat template fails on these messages ({e})", code="invalid_messages", param="messages"
+            ) from e
+
+    def to_dict(self) -> dict[str, str]:
+        """What ``from_dict`` reads back."""
+        return {"template": self.source, "bos_token": self.bos_token, "eos_token": self.eos_token}
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, str]) -> ChatTemplate:
+        """The template that ``to_dict`` wrote."""
+        return cls(fields["template"], bos_token=fields["bos_token"], eos_token=fields["eos_token"])
