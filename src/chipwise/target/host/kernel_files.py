@@ -1,0 +1,34 @@
+"""Reading what the kernel tells in /proc and /sys. What cannot be read is unknown (None), never an error."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def text(path: Path) -> str | None:
+    """The file's text without the line end; None if it is absent, unreadable or empty."""
+    try:
+        content = path.read_bytes().decode("utf-8", "replace").strip("\0 \n")
+    except OSError:
+        return None
+    return content or None
+
+
+def integer(path: Path) -> int | None:
+    """The file's only number; None if there is none, or it is no number (cgroups write ``max``)."""
+    content = text(path)
+    try:
+        return None if content is None else int(content)
+    except ValueError:
+        return None
+
+
+def cpu_list(content: str | None) -> frozenset[int]:
+    """The CPUs of a kernel list such as ``0-3,6``; empty if it is no such list."""
+    cpus: set[int] = set()
+    for part in (content or "").split(","):
+        first, _, last = part.strip().partition("-")
+        if not first.isdigit() or not (last or first).isdigit():
+            return frozenset()
+        cpus.update(range(int(first), int(last or first) + 1))
+    return frozenset(cpus)

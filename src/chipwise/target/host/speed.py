@@ -1,0 +1,106 @@
+"""HostSpeed: the figures of this machine that must be measured, and the cache they are kept in."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import tempfile
+from dataclasses import asdict, dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Literal
+
+import onnxruntime
+from pydantic import TypeAdapter, ValidationError
+
+from chipwise import __version__
+from chipwise.target.host.bandwidth import read_bandwidth
+from chipwise.target.host.machine import Machine
+from chipwise.target.host.matmul import matmul_throughput
+from chipwise.target.host.opset import opset_max
+from chipwise.target.quantity import Quantity
+
+Measure = Literal["never", "once", "again"]
+
+
+@dataclass(frozen=True)
+class HostSpeed:
+    """What was measured.
+
+    Attributes:
+        key: The machine and versions it was measured on.
+        read_bps: Reads of main memory by all usable cores.
+        fp32_ops: Operations a second of a float32 matrix product.
+        int8_ops: The same of an int8 product.
+        opset_max: The highest ONNX opset of the installed ONNX Runtime.
+    """
+
+    key: str
+    read_bps: Quantity
+    fp32_ops: Quantity
+    int8_ops: Quantity
+    opset_max: Quantity | None
+
+
+_STORED = TypeAdapter(HostSpeed)
+
+
+def host_speed(machine: Machine, folder: Path, measure: Measure = "once") -> HostSpeed | None:
+    """The machine's speed, from the cache or measured (about 3 seconds) and then cached.
+
+    Args:
+        machine: The machine.
+        folder: The cache's folder, made if absent. One that cannot be written costs a measurement each time.
+        measure: ``never`` (None if not cached), ``once`` (only if not cached), ``again``.
+    """
+    key = _key(machine)
+    path = folder / f"host-{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
+    cached = None if measure == "again" else _cached(path, key)
+    if cached is not None or measure == "never":
+        return cached
+    today = datetime.now(timezone.utc).date().isoformat()
+    speed = HostSpeed(
+        key=key,
+        read_bps=read_bandwidth(machine, today),
+        fp32_ops=matmul_throughput(machine, "fp32", today),
+        int8_ops=matmul_throughput(machine, "int8", today),
+        opset_max=opset_max(today),
+    )
+    with contextlib.suppress(OSError):  # a read-only home: the figures are good all the same
+        _store(path, speed)
+    return speed
+
+
+def cache_folder() -> Path:
+    """``$XDG_CACHE_HOME/chipwise``, by default ``~/.cache/chipwise``; a relative path counts as unset (XDG says so)."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(base) if os.path.isabs(base) else Path("~/.cache").expanduser()) / "chipwise"
+
+
+def _key(machine: Machine) -> str:
+    cores = " + ".join(f"{n} {kind}" for kind, n in machine.cpu.clusters.items()) or machine.cpu.model
+    return f"{cores}, {machine.threads} threads, chipwise {__version__}, onnxruntime {onnxruntime.__version__}"
+
+
+def _cached(path: Path, key: str) -> HostSpeed | None:
+    try:
+        speed = _STORED.validate_json(path.read_bytes(), strict=True, extra="forbid")
+    except (OSError, ValidationError):  # absent or damaged: measured anew
+        return None
+    return speed if speed.key == key else None
+
+
+def _store(path: Path, speed: HostSpeed) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            json.dump(asdict(speed), file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError:
+        Path(temporary).unlink(missing_ok=True)
+        raise

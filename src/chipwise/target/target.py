@@ -1,0 +1,105 @@
+"""Target: a chip on a board in a mode, the thing models are checked against and built for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields, replace
+from typing import TypeVar
+
+from chipwise.target.board import Board
+from chipwise.target.chip import Chip
+from chipwise.target.claim import Claim, Topic
+from chipwise.target.compute_unit import ComputeUnit, Dtype
+from chipwise.target.constraints import Constraints
+from chipwise.target.memory_region import MemoryRegion
+from chipwise.target.mode import Mode
+from chipwise.target.quantity import Quantity
+
+_Named = TypeVar("_Named", ComputeUnit, MemoryRegion)
+
+
+@dataclass(frozen=True)
+class Target:
+    """A chip, the board it sits on, and the mode it runs in.
+
+    Attributes:
+        chip: The chip.
+        board: The board; None for the bare chip.
+        mode: The mode; None for a chip without modes.
+    """
+
+    chip: Chip
+    board: Board | None = None
+    mode: Mode | None = None
+
+    @property
+    def name(self) -> str:
+        """The name it is chosen by: the board's, else ``chip`` or ``chip@mode``."""
+        if self.board is not None:
+            return self.board.name
+        if self.mode is None or self.mode == self.chip.modes[0]:
+            return self.chip.name
+        return f"{self.chip.name}@{self.mode.name}"
+
+    @property
+    def engine(self) -> str:
+        """The runtime models are built for by default."""
+        return self.chip.engines[0]
+
+    @property
+    def constraints(self) -> Constraints:
+        """What the chip and its runtimes accept."""
+        return self.chip.constraints
+
+    @property
+    def units(self) -> tuple[ComputeUnit, ...]:
+        """The compute units as the mode sets them."""
+        return _overlaid(self.chip.units, self.mode.units if self.mode else ())
+
+    @property
+    def memory(self) -> tuple[MemoryRegion, ...]:
+        """The memories as the mode sets them."""
+        return _overlaid(self.chip.memory, self.mode.memory if self.mode else ())
+
+    @property
+    def accelerator(self) -> ComputeUnit | None:
+        """The unit models run on: the first that is no CPU, else the first CPU."""
+        return next((u for u in self.units if u.kind != "cpu"), next(iter(self.units), None))
+
+    @property
+    def main_memory(self) -> MemoryRegion | None:
+        """The memory that weights are read from."""
+        return next((m for m in self.memory if m.role == "main"), None)
+
+    @property
+    def memory_bytes(self) -> Quantity | None:
+        """Main memory: the board's, else the chip's, else the most that can be attached; None if unknown."""
+        if self.board is not None and self.board.memory_bytes is not None:
+            return self.board.memory_bytes
+        main = self.main_memory
+        return None if main is None else main.size_bytes or main.max_bytes
+
+    @property
+    def read_bps(self) -> Quantity | None:
+        """Reads of main memory at best: as measured on the board, else the chip's in this mode; None if unknown."""
+        if self.board is not None and self.board.read_bps is not None:
+            return self.board.read_bps
+        return None if self.main_memory is None else self.main_memory.read_bps
+
+    def ops_per_s(self, dtype: Dtype) -> float | None:
+        """Dense operations a second of the accelerator; None if unknown."""
+        return None if self.accelerator is None else self.accelerator.ops_per_s(dtype)
+
+    def claims_about(self, topic: Topic) -> tuple[Claim, ...]:
+        """The repeated claims about a topic, for a rule that sees a user rely on one."""
+        return tuple(claim for claim in self.chip.claims if claim.topic == topic)
+
+
+def _overlaid(base: tuple[_Named, ...], changes: Iterable[_Named]) -> tuple[_Named, ...]:
+    by_name = {change.name: change for change in changes}
+    return tuple(_overlay(thing, by_name[thing.name]) if thing.name in by_name else thing for thing in base)
+
+
+def _overlay(base: _Named, change: _Named) -> _Named:
+    # A field that a mode leaves unset is empty there: None, "", () or {}.
+    return replace(base, **{f.name: v for f in fields(change) if (v := getattr(change, f.name))})
