@@ -1,0 +1,24 @@
+"""Bundles: a model made ready for a target, as a folder of content-addressed files under one manifest."""
+
+from __future__ import annotations
+
+from chipwise.bundle.bundle import Bundle, open_bundle
+from chipwise.bundle.entries import EngineSpec, FileEntry, LogitSample, ModelInfo, SelfTest, TensorEntry
+from chipwise.bundle.manifest import Manifest
+from chipwise.bundle.self_test import record_self_test, run_self_test
+from chipwise.bundle.writer import BundleWriter
+
+__all__ = [
+    "Bundle",
+    "BundleWriter",
+    "EngineSpec",
+    "FileEntry",
+    "LogitSample",
+    "Manifest",
+    "ModelInfo",
+    "SelfTest",
+    "TensorEntry",
+    "open_bundle",
+    "record_self_test",
+    "run_self_test",
+]

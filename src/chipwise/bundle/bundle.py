@@ -1,0 +1,169 @@
+"""Bundle: a bundle on disk whose every byte has been checked, ready to be run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from chipwise.bundle.entries import FileEntry
+from chipwise.bundle.layout import FILES, MANIFEST, MANIFEST_DIGEST, MAX_MANIFEST_BYTES, digest_line
+from chipwise.bundle.manifest import CHAT_TEMPLATE, SPECIAL_TOKENS, TEXT_ROLES, TOKENIZER, Manifest
+from chipwise.bundle.self_test import run_self_test
+from chipwise.engine import Session
+from chipwise.engine.registry import get_engine
+from chipwise.errors import BundleError, InputError
+from chipwise.files import is_lfs_pointer, read_bounded, sha256_bytes, sha256_file
+from chipwise.model.chat_template import ChatTemplate
+from chipwise.model.tokenizer import Tokenizer
+
+# Hashing leaves the interpreter's lock; more threads than this only wait for the disk.
+_HASH_THREADS = 4
+
+_AGAIN = "copy or build the bundle again"
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A bundle whose files are those its manifest names. Made by ``open_bundle``.
+
+    Attributes:
+        path: Its folder.
+        manifest: What it is.
+        files: The files by role.
+    """
+
+    path: Path
+    manifest: Manifest
+    files: Mapping[str, Path]
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer | None:
+        """The tokenizer; None if the bundle has none.
+
+        Raises:
+            ModelFormatError: Its files hold no tokenizer.
+        """
+        if TOKENIZER not in self.files or SPECIAL_TOKENS not in self.files:
+            return None
+        return Tokenizer.from_files(self.files[TOKENIZER], self.files[SPECIAL_TOKENS])
+
+    @cached_property
+    def chat_template(self) -> ChatTemplate | None:
+        """The chat template; None if the bundle has none.
+
+        Raises:
+            BundleError: Its file holds no chat template.
+            ModelFormatError: The template does not parse.
+        """
+        if CHAT_TEMPLATE not in self.files:
+            return None
+        path = self.files[CHAT_TEMPLATE]
+        try:
+            return ChatTemplate.from_dict(json.loads(path.read_bytes()))
+        except (ValueError, KeyError, TypeError) as e:
+            raise BundleError(f"no chat template ({e})", where=str(path), remedy=_AGAIN) from e
+
+    def open_session(
+        self, n_slots: int, max_context: int, *, threads: int | None = None, self_test: bool = True
+    ) -> Session:
+        """Open the model in its engine, and run the self-test in the session that is returned.
+
+        Args:
+            n_slots: KV slots to hold.
+            max_context: Tokens a slot holds.
+            threads: Threads of the engine; None leaves it to the bundle's options or the engine.
+            self_test: Whether to compare a short run with what the build recorded.
+
+        Raises:
+            BundleError: The self-test failed: the runtime here does not compute what the build saw.
+            DependencyError: The engine's package is not installed.
+            EngineError: The runtime cannot load the files or failed on them.
+            InputError: The engine is unknown, or ``max_context`` is too short for the self-test.
+        """
+        spec, test = self.manifest.engine, self.manifest.self_test
+        options = dict(spec.options) if threads is None else {**spec.options, "threads": threads}
+        if self_test and test is not None and max_context < test.context:
+            raise InputError(
+                f"a context of {max_context} tokens is too short for the self-test",
+                where=str(self.path),
+                remedy=f"serve it with a context of at least {test.context} tokens",
+            )
+        graphs = {role: path for role, path in self.files.items() if role not in TEXT_ROLES}
+        session = get_engine(spec.name).open(graphs, n_slots=n_slots, max_context=max_context, options=options)
+        if self_test and test is not None:
+            try:
+                run_self_test(session, test, where=str(self.path))
+            except BaseException:
+                session.close()
+                raise
+        return session
+
+
+def open_bundle(path: Path) -> Bundle:
+    """Open a bundle: every file is there, of the right size and digest, and nothing else lies among them.
+
+    Files are digested as streams, several at once. Nothing is run; see ``Bundle.open_session``.
+
+    Raises:
+        BundleError: The folder is no bundle, incomplete, altered, or of a newer format.
+    """
+    if not path.is_dir():
+        raise BundleError("no such folder" if not path.exists() else "not a folder", where=str(path))
+    manifest = _read_manifest(path)
+    folder = path / FILES
+    entries = {entry.file: entry for entry in manifest.files.values()}
+    _refuse_unlisted(folder, entries.keys())
+    found = [(folder / entry.file, entry) for entry in entries.values()]
+    found += [(path / name, entry) for name, entry in manifest.documents.items() if (path / name).exists()]
+    with ThreadPoolExecutor(_HASH_THREADS) as pool:
+        for _ in pool.map(_check_file, *zip(*found, strict=True)) if found else ():
+            pass
+    return Bundle(path, manifest, {role: folder / entry.file for role, entry in manifest.files.items()})
+
+
+def _read_manifest(path: Path) -> Manifest:
+    place = path / MANIFEST
+    if not place.exists():
+        raise BundleError(
+            f"no bundle: it has no {MANIFEST}", where=str(path), remedy="name a folder `chipwise build` made"
+        )
+    data = read_bounded(place, MAX_MANIFEST_BYTES, error=BundleError)
+    digest = read_bounded(path / MANIFEST_DIGEST, MAX_MANIFEST_BYTES, error=BundleError)
+    if digest != digest_line(sha256_bytes(data)):
+        raise BundleError(f"altered: its digest is not the one in {MANIFEST_DIGEST}", where=str(place), remedy=_AGAIN)
+    return Manifest.from_json(data, where=str(place))
+
+
+def _refuse_unlisted(folder: Path, listed: Iterable[str]) -> None:
+    # A graph could name a file that lies there but was never checked.
+    if folder.is_symlink():
+        raise BundleError("a link; a bundle's files lie inside it", where=str(folder), remedy=_AGAIN)
+    try:
+        unlisted = sorted({entry.name for entry in folder.iterdir()} - set(listed))
+    except OSError as e:
+        raise BundleError(f"cannot read ({e.strerror})", where=str(folder), remedy=_AGAIN) from e
+    if unlisted:
+        raise BundleError("not in the manifest", where=str(folder / unlisted[0]), remedy="remove it or " + _AGAIN)
+
+
+def _check_file(path: Path, entry: FileEntry) -> None:
+    where = str(path)
+    if path.is_symlink():
+        raise BundleError("a link; a bundle's files lie inside it", where=where, remedy=_AGAIN)
+    try:
+        if not path.is_file():
+            raise BundleError("missing" if not path.exists() else "not a file", where=where, remedy=_AGAIN)
+        if is_lfs_pointer(path):
+            raise BundleError("a Git LFS pointer, not the file itself", where=where, remedy="run `git lfs pull`")
+        if (size := path.stat().st_size) != entry.bytes:
+            raise BundleError(f"{size} bytes instead of {entry.bytes}", where=where, remedy=_AGAIN)
+        if (sha256 := sha256_file(path)) != entry.sha256:
+            raise BundleError(
+                f"altered: digest {sha256[:12]} instead of {entry.sha256[:12]}", where=where, remedy=_AGAIN
+            )
+    except OSError as e:
+        raise BundleError(f"cannot read ({e.strerror})", where=where, remedy=_AGAIN) from e

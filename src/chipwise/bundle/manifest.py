@@ -1,0 +1,145 @@
+"""Manifest: what a bundle holds, as its manifest.json says it."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from typing import Annotated, Any
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+from chipwise import __version__
+from chipwise.bundle.entries import EngineSpec, FileEntry, ModelInfo, Role, SelfTest, TensorEntry, strict
+from chipwise.errors import BundleError
+from chipwise.report import Verdict
+
+FORMAT_VERSION = 1
+"""The format this version writes, and the newest it reads."""
+
+TOKENIZER = "tokenizer"
+SPECIAL_TOKENS = "special_tokens"
+CHAT_TEMPLATE = "chat_template"
+TEXT_ROLES = frozenset({TOKENIZER, SPECIAL_TOKENS, CHAT_TEMPLATE})
+"""Roles of files that are read by chipwise; all others are the engine's."""
+
+# Both patterns admit a bare file name only: no folder, no "..", nothing hidden.
+_STORED_NAME = re.compile(r"[0-9a-f]{64}(\.[a-z0-9_]{1,16}){0,3}")
+DocumentName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}(\.[a-z0-9]{1,8}){1,2}$")]
+
+
+@strict
+@dataclass(frozen=True)
+class Manifest:
+    """All that is known of a bundle.
+
+    Attributes:
+        name: A short name for people, which the server gives as the model's.
+        target: Name of the target it was built for.
+        engine: The runtime.
+        model: The model it was built from.
+        self_test: What is run before it serves; None for a bundle that cannot run on its own.
+        tensors: The weights by name.
+        verdicts: What verification said of it.
+        files: The files by role.
+        documents: Files for people (``report.json``, ``report.html``), by name. A device may lack them; one that
+            is there must be unchanged.
+        created: When it was written, ISO 8601 in UTC.
+        chipwise_version: The version that wrote it.
+        format_version: Version of this format.
+    """
+
+    name: Annotated[str, Field(min_length=1, max_length=200)]
+    target: str
+    engine: EngineSpec
+    model: ModelInfo
+    self_test: SelfTest | None = None
+    tensors: dict[str, TensorEntry] = field(default_factory=dict)
+    verdicts: tuple[Verdict, ...] = ()
+    files: dict[Role, FileEntry] = field(default_factory=dict)
+    documents: dict[DocumentName, FileEntry] = field(default_factory=dict)
+    created: str = field(default_factory=lambda: datetime.now(timezone.utc).isoformat(timespec="seconds"))
+    chipwise_version: str = __version__
+    format_version: int = FORMAT_VERSION
+
+    @property
+    def passed(self) -> bool:
+        """Whether every verdict passed."""
+        return all(verdict.passed for verdict in self.verdicts)
+
+    @property
+    def report_sha256(self) -> str | None:
+        """Digest of the report of its verification, if it came with one."""
+        entry = self.documents.get("report.json")
+        return entry.sha256 if entry else None
+
+    def to_json(self) -> bytes:
+        """The content of manifest.json."""
+        return _ADAPTER.dump_json(self, indent=1) + b"\n"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as plain lists, dicts and numbers."""
+        fields: dict[str, Any] = json.loads(self.to_json())
+        return fields
+
+    def check(self, *, where: str) -> None:
+        """Check that the parts agree with each other.
+
+        Raises:
+            BundleError: A tensor lies in no file or past its end, or a stored name is not its digest.
+        """
+        for role, entry in self.files.items():
+            if not _STORED_NAME.fullmatch(entry.file) or entry.file.split(".")[0] != entry.sha256:
+                raise BundleError(f"file of role {role} has the name {entry.file!r}, not its digest", where=where)
+        for name, document in self.documents.items():
+            if document.file != name:
+                raise BundleError(f"document {name} has the name {document.file!r}", where=where)
+        for name, tensor in self.tensors.items():
+            if tensor.role not in self.files:
+                raise BundleError(f"tensor {name} lies in {tensor.role!r}, which is no file's role", where=where)
+            end, size = (tensor.offset_bytes or 0) + (tensor.bytes or 0), self.files[tensor.role].bytes
+            if end > size:
+                raise BundleError(f"tensor {name} ends at byte {end} of {size} in {tensor.role!r}", where=where)
+
+    @classmethod
+    def from_json(cls, data: bytes, *, where: str) -> Manifest:
+        """Read a manifest.json.
+
+        Args:
+            data: Its content.
+            where: Its path, for messages.
+
+        Raises:
+            BundleError: It is no JSON, of a newer format, or a field is missing, unknown or of the wrong type.
+        """
+        _check_version(data, where)
+        try:
+            manifest = _ADAPTER.validate_json(data)
+        except ValidationError as e:
+            first = e.errors(include_url=False)[0]
+            place = ".".join(str(part) for part in first["loc"]) or "the whole"
+            raise BundleError(f"field {place}: {first['msg']}", where=where, remedy="build the bundle again") from e
+        manifest.check(where=where)
+        return manifest
+
+
+def _check_version(data: bytes, where: str) -> None:
+    try:
+        fields = json.loads(data)
+    except ValueError as e:  # UnicodeDecodeError is one, too
+        raise BundleError(f"not JSON ({e})", where=where, remedy="build the bundle again") from e
+    except RecursionError as e:
+        raise BundleError("nested too deeply", where=where, remedy="build the bundle again") from e
+    version = fields.get("format_version") if isinstance(fields, dict) else None
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        raise BundleError("not a bundle's manifest: it has no format_version", where=where)
+    if version > FORMAT_VERSION:
+        raise BundleError(
+            f"made by a newer chipwise (format {version}, this one reads up to {FORMAT_VERSION})",
+            where=where,
+            remedy="upgrade: pip install -U chipwise",
+        )
+
+
+_ADAPTER = TypeAdapter(Manifest)

@@ -1,0 +1,93 @@
+"""`chipwise inspect`: what a bundle holds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import click
+
+from chipwise.bundle import Bundle, Manifest, TensorEntry, open_bundle
+from chipwise.model.scheme import TensorScheme
+
+
+@click.command()
+@click.argument("path", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print the whole manifest as JSON.")
+def inspect(path: Path, as_json: bool) -> None:
+    """Show what the bundle at PATH holds, after checking every file in it."""
+    bundle = open_bundle(path)
+    if as_json:
+        click.echo(json.dumps(bundle.manifest.to_dict(), ensure_ascii=False, indent=2))
+        return
+    for label, text in _rows(bundle):
+        click.echo(f"{label:<10} {text}".rstrip())
+
+
+def _rows(bundle: Bundle) -> Iterator[tuple[str, str]]:
+    manifest = bundle.manifest
+    model, engine = manifest.model, manifest.engine
+    options = ", ".join(f"{name}={value}" for name, value in engine.options.items())
+    yield "name", manifest.name
+    yield "target", manifest.target
+    yield "engine", f"{engine.name} ({options})" if options else engine.name
+    yield "model", f"{model.source_name} ({model.config.get('arch', 'unknown architecture')}, from {model.source_kind})"
+    yield "licence", model.licence or "none stated by the model"
+    yield "created", f"{manifest.created} by chipwise {manifest.chipwise_version}"
+    yield from _labelled("files", _file_lines(manifest))
+    yield from _labelled("tensors", scheme_lines(manifest.tensors.values()))
+    yield from _labelled("verdicts", [verdict.line() for verdict in manifest.verdicts] or ["none: not verified"])
+    yield "report", manifest.report_sha256 or "none"
+    yield "self test", _self_test_line(manifest)
+
+
+def _labelled(label: str, lines: list[str]) -> Iterator[tuple[str, str]]:
+    for line in lines:
+        yield label, line
+        label = ""
+
+
+def _file_lines(manifest: Manifest) -> list[str]:
+    lines = [f"{_mb(entry.bytes)}  {role}" for role, entry in manifest.files.items()]
+    # Two roles may share one stored file.
+    total = sum({entry.file: entry.bytes for entry in manifest.files.values()}.values())
+    return [*lines, f"{_mb(total)}  in all"]
+
+
+def scheme_lines(tensors: Iterable[TensorEntry]) -> list[str]:
+    """One line a storage scheme: how many tensors and bytes are stored so, the most bytes first."""
+    groups: dict[TensorScheme, list[int | None]] = {}
+    for tensor in tensors:
+        groups.setdefault(tensor.scheme, []).append(tensor.bytes)
+    known = {scheme: sum(size or 0 for size in sizes) for scheme, sizes in groups.items()}
+    ordered = sorted(groups, key=lambda scheme: -known[scheme])
+    lines = []
+    for scheme in ordered:
+        size = _mb(known[scheme]) if None not in groups[scheme] else f"{'size unknown':>13}"
+        lines.append(f"{size}  {len(groups[scheme])} x {_scheme_text(scheme)}")
+    return lines or ["none listed"]
+
+
+def _scheme_text(scheme: TensorScheme) -> str:
+    if scheme.scale_dtype is None:
+        return scheme.dtype
+    if scheme.group_size is not None:
+        grain = f"group {scheme.group_size}"
+    else:
+        grain = "per tensor" if scheme.axis is None else "per channel"
+    return f"{scheme.dtype} {grain}, {'symmetric' if scheme.symmetric else 'asymmetric'}, {scheme.scale_dtype} scales"
+
+
+def _self_test_line(manifest: Manifest) -> str:
+    test = manifest.self_test
+    if test is None:
+        return "none"
+    return (
+        f"{len(test.prompt)} prompt tokens, {len(test.tokens)} greedy tokens, "
+        f"{len(test.logits)} logits within {test.tolerance:g}"
+    )
+
+
+def _mb(count: int) -> str:
+    return f"{count / 1e6:>10.3f} MB"

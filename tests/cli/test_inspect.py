@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from chipwise.bundle import EngineSpec, ModelInfo, TensorEntry
+from chipwise.cli.inspect import scheme_lines
+from chipwise.cli.main import main
+from chipwise.model.scheme import FLOAT32, TensorScheme
+from chipwise.report import Verdict
+from tests.bundle.fakes import INT4, a_manifest, write_bundle
+
+
+def test_it_shows_all_that_matters(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    verdicts = (Verdict.judge("top1_agreement", 0.9, 0.95, "min"),)
+    built = write_bundle(tmp_path / "b", manifest=a_manifest(verdicts=verdicts))
+    assert main(["inspect", str(built)]) == 0
+    out = capsys.readouterr().out
+    for text in (
+        "name       tiny",
+        "target     host",
+        "engine     fake (threads=2)",
+        "model      Tiny (llama, from gguf)",
+        "licence    apache-2.0",
+        "0.000 MB  weights",
+        "1 x uint4 group 32, asymmetric, float32 scales",
+        "1 x float32",
+        "FAIL top1_agreement 0.9 (needs >= 0.95)",
+        "6 prompt tokens, 3 greedy tokens, 16 logits within 0.5",
+    ):
+        assert text in out
+
+
+def test_it_says_what_is_not_known(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bare = a_manifest(
+        model=ModelInfo({}, "onnx", "net"), engine=EngineSpec("fake"), tensors={}, self_test=None, verdicts=()
+    )
+    assert main(["inspect", str(write_bundle(tmp_path / "b", manifest=bare))]) == 0
+    out = capsys.readouterr().out
+    for text in ("none stated by the model", "unknown architecture", "none listed", "not verified", "self test  none"):
+        assert text in out
+
+
+def test_json_is_the_manifest(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    built = write_bundle(tmp_path / "b")
+    assert main(["inspect", str(built), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == json.loads((built / "manifest.json").read_bytes())
+
+
+@pytest.mark.parametrize("spoil", ["nothing there", "altered"])
+def test_a_bad_bundle_is_one_line_and_exit_code_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], spoil: str
+) -> None:
+    place = tmp_path / "b"
+    if spoil == "altered":
+        (write_bundle(place) / "report.json").write_bytes(b'{"fine": trun}')
+    assert main(["inspect", str(place)]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+
+
+def test_schemes_are_summed_and_ordered_by_bytes() -> None:
+    int8 = TensorScheme(8, "int8", axis=0, scale_dtype="float32")
+    whole = TensorScheme(8, "int8", scale_dtype="float32")
+    lines = scheme_lines(
+        [
+            TensorEntry(FLOAT32, "w", 0, 1_000_000),
+            TensorEntry(INT4, "w", 0, 2_000_000),
+            TensorEntry(INT4, "w", 0, 3_000_000),
+            TensorEntry(int8, "w"),
+            TensorEntry(whole, "w", 0, 500_000),
+        ]
+    )
+    assert [" ".join(line.split()) for line in lines] == [
+        "5.000 MB 2 x uint4 group 32, asymmetric, float32 scales",
+        "1.000 MB 1 x float32",
+        "0.500 MB 1 x int8 per tensor, symmetric, float32 scales",
+        "size unknown 1 x int8 per channel, symmetric, float32 scales",
+    ]
