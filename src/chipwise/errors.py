@@ -12,10 +12,12 @@ __all__ = [
     "InputError",
     "ModelFormatError",
     "OutputError",
+    "OverloadedError",
     "PortInUseError",
     "QueryFileError",
     "RequestError",
     "RewriteError",
+    "UnavailableError",
     "UnknownArchitectureError",
     "UnknownTargetError",
 ]
@@ -47,6 +49,14 @@ class ChipwiseError(Exception):
 
 class EngineError(ChipwiseError):
     """A runtime could not load, run or agree with itself."""
+
+
+class OverloadedError(ChipwiseError):
+    """The server has as many requests as it takes; a later try may succeed (HTTP 429)."""
+
+
+class UnavailableError(ChipwiseError):
+    """The server takes no requests: it is shutting down or broken (HTTP 503)."""
 
 
 class RewriteError(ChipwiseError):
