@@ -1,0 +1,52 @@
+"""KvPool: the KV cache of all slots, taken once, one array for a layer's keys and one for its values."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from chipwise.engine.batch import Batch
+from chipwise.errors import EngineError
+
+
+class KvPool:
+    """Keys and values of ``n_slots`` sequences of up to ``max_context`` tokens.
+
+    A layer's array is float32 ``[n_slots, kv_heads, max_context, head_dim]``, so neighbouring slots lie side by
+    side. The system gives memory to a page when it is first written: unused context costs address space only.
+    """
+
+    def __init__(self, layers: int, n_slots: int, kv_heads: int, max_context: int, head_dim: int) -> None:
+        self.layers, self.n_slots, self.max_context = layers, n_slots, max_context
+        shape = (n_slots, kv_heads, max_context, head_dim)
+        self._arrays = {
+            (layer, part): np.zeros(shape, np.float32) for layer in range(layers) for part in ("key", "value")
+        }
+
+    def view(self, layer: int, part: str, first: int, rows: int) -> npt.NDArray[np.float32]:
+        """The memory of neighbouring slots, float32 ``[rows, kv_heads, max_context, head_dim]``."""
+        return self._arrays[layer, part][first : first + rows]
+
+    def move(self, source: int, target: int, tokens: int) -> None:
+        """Copy the first ``tokens`` tokens of a slot over another's."""
+        if source == target or tokens == 0:
+            return
+        for array in self._arrays.values():
+            array[target, :, :tokens] = array[source, :, :tokens]
+
+    def check(self, batch: Batch) -> None:
+        """Refuse a batch that does not fit the pool.
+
+        Raises:
+            EngineError: It names a slot that is not there, or more tokens than a slot holds.
+        """
+        if batch.first_slot < 0 or batch.rows < 1 or batch.first_slot + batch.rows > self.n_slots:
+            last = batch.first_slot + batch.rows - 1
+            raise EngineError(f"slots {batch.first_slot}..{last} of a pool of {self.n_slots}", where="KV pool")
+        longest = int(batch.past.max()) + batch.new_tokens
+        if longest > self.max_context:
+            raise EngineError(f"{longest} tokens in a slot of {self.max_context}", where="KV pool")
+
+    def close(self) -> None:
+        """Give the memory back."""
+        self._arrays.clear()

@@ -1,0 +1,145 @@
+"""FusedSession: one graph for prefill and decode, with the KV cache of all slots in one pool written in place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import onnxruntime as ort
+
+from chipwise.engine.batch import Batch, StepOutput
+from chipwise.engine.kv_pool import KvPool
+from chipwise.engine.onnxruntime.open_graph import first_line, open_graph
+from chipwise.errors import EngineError
+
+# A chunk of this many tokens keeps a step's activations small and still fills the cores.
+_MAX_STEP_TOKENS = 512
+
+
+class FusedSession:
+    """A decoder whose attention is ``GroupQueryAttention`` over a buffer that is both past and present.
+
+    The graph's inputs are bound once for every range of slots and reused: a decode step writes a few numbers into
+    arrays that are bound already, and runs.
+    """
+
+    def __init__(self, path: Path, *, n_slots: int, max_context: int, threads: int) -> None:
+        self._session = open_graph(path, threads=threads)
+        shapes = {value.name: value.shape for value in self._session.get_inputs()}
+        layers = sum(name.startswith("past.") and name.endswith(".key") for name in shapes)
+        if "seqlens_k" not in shapes or not layers:
+            raise EngineError("not a fused decoder graph: it has no seqlens_k", where=str(path))
+        _, kv_heads, _, head_dim = shapes["past.0.key"]
+        logits = next(value for value in self._session.get_outputs() if value.name == "logits")
+        self._vocab_size = int(logits.shape[-1])
+        self._pool = KvPool(layers, n_slots, kv_heads, max_context, head_dim)
+        self._bindings: dict[tuple[int, int], _Binding] = {}
+        self._last_logits = np.zeros((n_slots, self._vocab_size), np.float32)
+
+    @property
+    def n_slots(self) -> int:
+        """KV slots."""
+        return self._pool.n_slots
+
+    @property
+    def max_context(self) -> int:
+        """Tokens a slot holds."""
+        return self._pool.max_context
+
+    @property
+    def vocab_size(self) -> int:
+        """Length of a row of logits."""
+        return self._vocab_size
+
+    @property
+    def max_step_tokens(self) -> int:
+        """The most tokens a row of one step may bring."""
+        return min(_MAX_STEP_TOKENS, self._pool.max_context)
+
+    def step(self, batch: Batch) -> StepOutput:
+        """Run one step; see ``Session.step``."""
+        self._pool.check(batch)
+        key = (batch.first_slot, batch.rows)
+        binding = self._bindings.get(key)
+        if binding is None:
+            binding = self._bindings[key] = _Binding(self._session, self._pool, *key)
+        if batch.rows > 1 and batch.new_tokens > 1:
+            return self._row_by_row(batch)
+        logits = self._last_logits[: batch.rows]
+        if batch.logits == "all" and batch.new_tokens > 1:
+            logits = np.empty((batch.new_tokens, self._vocab_size), np.float32)
+        binding.fill(batch, logits)
+        try:
+            self._session.run_with_iobinding(binding.io)
+        except Exception as e:  # onnxruntime raises many types without a common base
+            raise EngineError(f"a step failed ({first_line(e)})", where="onnxruntime") from e
+        if batch.logits == "all":
+            logits = logits.reshape(batch.rows, batch.new_tokens, self._vocab_size)
+        return StepOutput(logits)
+
+    def _row_by_row(self, batch: Batch) -> StepOutput:
+        """Many tokens of many rows: GroupQueryAttention takes new tokens over a past for one row only."""
+        parts = []
+        for row in range(batch.rows):
+            one = slice(row, row + 1)
+            single = Batch(batch.first_slot + row, batch.tokens[one], batch.past[one], batch.logits)
+            parts.append(self.step(single).logits.copy())
+        return StepOutput(np.concatenate(parts))
+
+    def move_slot(self, source: int, target: int, tokens: int) -> None:
+        """Copy the first tokens of one slot's KV over another's."""
+        self._pool.move(source, target, tokens)
+
+    def close(self) -> None:
+        """Give all memory back."""
+        self._bindings.clear()
+        self._pool.close()
+        del self._session
+
+
+class _Binding:
+    """The graph's inputs and outputs bound to the slots ``first .. first + rows - 1``."""
+
+    def __init__(self, session: ort.InferenceSession, pool: KvPool, first: int, rows: int) -> None:
+        self.io = session.io_binding()
+        self._rows = rows
+        self._seqlens = np.zeros(rows, np.int32)
+        self._total = np.zeros((), np.int32)
+        self._tokens = np.zeros((rows, 1), np.int64)
+        self._output_rows = np.arange(rows, dtype=np.int64)
+        for layer in range(pool.layers):
+            for part in ("key", "value"):
+                view = pool.view(layer, part, first, rows)
+                self.io.bind_input(f"past.{layer}.{part}", "cpu", 0, np.float32, view.shape, view.ctypes.data)
+                self.io.bind_output(f"present.{layer}.{part}", "cpu", 0, np.float32, view.shape, view.ctypes.data)
+        self._bind_input("seqlens_k", self._seqlens)
+        self._bind_input("total_sequence_length", self._total)
+        self._bound_tokens: npt.NDArray[np.int64] | None = None
+        self._bound_rows: npt.NDArray[np.int64] | None = None
+        self._bound_logits = 0
+
+    def fill(self, batch: Batch, logits: npt.NDArray[np.float32]) -> None:
+        """Put a batch's numbers where the graph reads them."""
+        self._seqlens[:] = batch.past
+        self._seqlens += batch.new_tokens - 1
+        self._total[...] = self._seqlens.max() + 1
+        tokens, rows = self._tokens, self._output_rows
+        if batch.new_tokens == 1:
+            tokens[:] = batch.tokens
+        else:
+            tokens = np.ascontiguousarray(batch.tokens, np.int64)
+            last = np.array([batch.new_tokens - 1], np.int64)
+            rows = np.arange(batch.new_tokens, dtype=np.int64) if batch.logits == "all" else last
+        if tokens is not self._bound_tokens:
+            self._bind_input("input_ids", tokens)
+            self._bound_tokens = tokens
+        if rows is not self._bound_rows:
+            self._bind_input("output_rows", rows)
+            self._bound_rows = rows
+        if logits.ctypes.data != self._bound_logits or batch.new_tokens > 1:
+            self.io.bind_output("logits", "cpu", 0, np.float32, logits.shape, logits.ctypes.data)
+            self._bound_logits = logits.ctypes.data if batch.new_tokens == 1 else 0
+
+    def _bind_input(self, name: str, array: npt.NDArray[np.generic]) -> None:
+        self.io.bind_input(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)

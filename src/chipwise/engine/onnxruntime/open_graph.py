@@ -1,0 +1,43 @@
+"""Opening a graph with ONNX Runtime, with settings that keep memory small and errors ours."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnxruntime as ort
+
+from chipwise.errors import EngineError
+
+_ERRORS_ONLY = 3
+
+
+def open_graph(path: Path, *, threads: int = 0, optimize: bool = True) -> ort.InferenceSession:
+    """Load a graph on the CPU.
+
+    Args:
+        path: The ONNX file.
+        threads: Threads of one run; 0 for one a core.
+        optimize: Whether ONNX Runtime may rewrite the graph.
+
+    Raises:
+        EngineError: ONNX Runtime refuses the graph.
+    """
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.log_severity_level = _ERRORS_ONLY
+    if not optimize:
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    try:
+        return ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    except Exception as e:  # onnxruntime raises many types without a common base
+        raise EngineError(
+            f"ONNX Runtime {ort.__version__} cannot load the graph ({first_line(e)})",
+            where=str(path),
+            remedy="build the bundle again, or install the onnxruntime version it was built with",
+        ) from e
+
+
+def first_line(error: Exception) -> str:
+    """The part of a runtime's message that says what is wrong."""
+    return str(error).strip().splitlines()[0][:300] if str(error).strip() else type(error).__name__
