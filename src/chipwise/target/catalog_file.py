@@ -13,6 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from chipwise.errors import InputError
+from chipwise.files import read_bounded
 from chipwise.target import units
 from chipwise.target.board import Board
 from chipwise.target.chip import Chip
@@ -25,6 +26,7 @@ else:
 
 _T = TypeVar("_T")
 
+_MOST_BYTES = 1 << 20
 _REMEDY = "docs/targets.md describes catalogue files"
 
 
@@ -87,9 +89,7 @@ def read_constraints(path: Path) -> Constraints:
 def _parsed(path: Path) -> dict[str, Any]:
     """The file's tables, with sources put in place of their names and numbers in base units."""
     try:
-        raw = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as e:
-        raise _bad(path, f"cannot be read: {e.strerror or e}") from e
+        raw = tomllib.loads(read_bounded(path, _MOST_BYTES).decode("utf-8"))
     except UnicodeDecodeError as e:
         raise _bad(path, "is not UTF-8 text") from e
     except tomllib.TOMLDecodeError as e:

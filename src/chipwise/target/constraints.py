@@ -71,10 +71,6 @@ class Constraints:
         """Hold the units."""
         check_fields(self)
 
-    def scheme(self, name: str, engine: str | None = None) -> SchemeSupport | None:
-        """The support of a scheme by its name (of one engine, or of the first that has it); None if not taken."""
-        return next((s for s in self.schemes if s.name == name and engine in (None, s.engine)), None)
-
     def place(self, op_type: str) -> Placement | None:
         """Where an operator runs; None if no source says so."""
         named = (group for wanted in (op_type, "*") for group in self.placement if wanted in group.ops)

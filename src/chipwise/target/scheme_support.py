@@ -8,7 +8,7 @@ from typing import Literal
 from chipwise.target.provenance import Provenance
 
 Granularity = Literal["tensor", "channel", "group"]
-SchemeName = Literal["fp32", "fp16", "bf16", "w8a8", "w8a16", "w4a16", "w16a16i", "w4a8"]
+SchemeName = Literal["fp32", "fp16", "bf16", "w8a8", "w8a16", "w8a16i", "w4a16", "w16a16i"]
 
 
 @dataclass(frozen=True)
@@ -16,8 +16,7 @@ class SchemeSupport:
     """One scheme of one engine.
 
     Attributes:
-        name: Weight and activation bits, e.g. ``w8a8``; activations of ``a16`` are floating point except in
-            ``w16a16i``.
+        name: Weight and activation bits, e.g. ``w8a8``. ``a16`` are floating-point activations, ``a16i`` integers.
         engine: The runtime that takes it.
         provenance: Where that is said.
         weights: Granularities of the weights' scales; empty for floating point or when unknown.

@@ -14,6 +14,7 @@ from chipwise.target.constraints import Constraints
 from chipwise.target.memory_region import MemoryRegion
 from chipwise.target.mode import Mode
 from chipwise.target.quantity import Quantity
+from chipwise.target.scheme_support import SchemeSupport
 
 _Named = TypeVar("_Named", ComputeUnit, MemoryRegion)
 
@@ -63,8 +64,8 @@ class Target:
 
     @property
     def accelerator(self) -> ComputeUnit | None:
-        """The unit models run on: the first that is no CPU, else the first CPU."""
-        return next((u for u in self.units if u.kind != "cpu"), next(iter(self.units), None))
+        """The unit that the default engine runs models on, which a catalogue file lists first; None if unknown."""
+        return next(iter(self.units), None)
 
     @property
     def main_memory(self) -> MemoryRegion | None:
@@ -89,6 +90,11 @@ class Target:
     def ops_per_s(self, dtype: Dtype) -> float | None:
         """Dense operations a second of the accelerator; None if unknown."""
         return None if self.accelerator is None else self.accelerator.ops_per_s(dtype)
+
+    def scheme(self, name: str, engine: str | None = None) -> SchemeSupport | None:
+        """The support of a scheme such as ``w4a16`` by one engine, or the first of the chip's that has it."""
+        wanted = self.chip.engines if engine is None else (engine,)
+        return next((s for e in wanted for s in self.constraints.schemes if s.name == name and s.engine == e), None)
 
     def claims_about(self, topic: Topic) -> tuple[Claim, ...]:
         """The repeated claims about a topic, for a rule that sees a user rely on one."""

@@ -32,8 +32,8 @@ UNITS: dict[str, tuple[str, float]] = {
 BASE_UNITS = frozenset(base for base, _ in UNITS.values())
 
 # The unit a field holds, by the end of its name; a field without such an end holds a count.
-_SUFFIXES = {"_bytes": "B", "_bps": "B/s", "_hz": "Hz", "_s": "s", "_w": "W", "_tokens": "token"}
-_NAMES = {"macs_per_cycle": "MAC/cycle", "peak_ops": "op/s", "sparse_peak_ops": "op/s"}
+_SUFFIXES = {"_bytes": "B", "_bps": "B/s", "_hz": "Hz", "_s": "s", "_w": "W", "_ops": "op/s", "_tokens": "token"}
+_NAMES = {"macs_per_cycle": "MAC/cycle"}
 
 _NUMBER_AND_UNIT = re.compile(r"([-+]?\d[\d_]*(?:\.\d+)?(?:[eE][-+]?\d+)?)(\s*)([A-Za-z]\S*)")
 

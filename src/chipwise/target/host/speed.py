@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import json
 import os
-import tempfile
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -16,6 +15,8 @@ import onnxruntime
 from pydantic import TypeAdapter, ValidationError
 
 from chipwise import __version__
+from chipwise.errors import InputError, OutputError
+from chipwise.files import read_bounded, write_atomic
 from chipwise.target.host.bandwidth import read_bandwidth
 from chipwise.target.host.machine import Machine
 from chipwise.target.host.matmul import matmul_throughput
@@ -45,6 +46,7 @@ class HostSpeed:
 
 
 _STORED = TypeAdapter(HostSpeed)
+_MOST_BYTES = 1 << 16
 
 
 def host_speed(machine: Machine, folder: Path, measure: Measure = "once") -> HostSpeed | None:
@@ -68,8 +70,9 @@ def host_speed(machine: Machine, folder: Path, measure: Measure = "once") -> Hos
         int8_ops=matmul_throughput(machine, "int8", today),
         opset_max=opset_max(today),
     )
-    with contextlib.suppress(OSError):  # a read-only home: the figures are good all the same
-        _store(path, speed)
+    with contextlib.suppress(OSError, OutputError):  # a read-only home: the figures are good all the same
+        folder.mkdir(parents=True, exist_ok=True)
+        write_atomic(path, json.dumps(asdict(speed)))
     return speed
 
 
@@ -86,21 +89,7 @@ def _key(machine: Machine) -> str:
 
 def _cached(path: Path, key: str) -> HostSpeed | None:
     try:
-        speed = _STORED.validate_json(path.read_bytes(), strict=True, extra="forbid")
-    except (OSError, ValidationError):  # absent or damaged: measured anew
+        speed = _STORED.validate_json(read_bounded(path, _MOST_BYTES), strict=True, extra="forbid")
+    except (InputError, ValidationError):  # absent or damaged: measured anew
         return None
     return speed if speed.key == key else None
-
-
-def _store(path: Path, speed: HostSpeed) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump(asdict(speed), file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except OSError:
-        Path(temporary).unlink(missing_ok=True)
-        raise
