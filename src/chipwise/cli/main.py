@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 import traceback
 
@@ -12,14 +11,15 @@ import click
 from chipwise import __version__
 from chipwise.errors import ChipwiseError, DependencyError
 
-# Command name -> (module, attribute). Loaded on use, so that a device needs no host package for `serve`.
+# Command name -> (module, attribute, summary). Loaded on use, so that a device needs no host package for `serve`,
+# and --help needs none at all.
 _COMMANDS = {
-    "targets": ("chipwise.cli.targets", "targets"),
-    "check": ("chipwise.cli.check", "check"),
-    "build": ("chipwise.cli.build", "build"),
-    "verify": ("chipwise.cli.verify", "verify"),
-    "serve": ("chipwise.cli.serve", "serve"),
-    "inspect": ("chipwise.cli.inspect", "inspect"),
+    "targets": ("chipwise.cli.targets", "targets", "The catalogue of targets, with the source of every number."),
+    "check": ("chipwise.cli.check", "check", "Check a model against a target."),
+    "build": ("chipwise.cli.build", "build", "Turn a model into a verified bundle for a target."),
+    "verify": ("chipwise.cli.verify", "verify", "Run a bundle on a suite of tasks again."),
+    "serve": ("chipwise.cli.serve", "serve", "Serve a bundle to OpenAI clients."),
+    "inspect": ("chipwise.cli.inspect", "inspect", "Show what a bundle holds."),
 }
 
 
@@ -30,7 +30,7 @@ class _LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        module, attribute = _COMMANDS[cmd_name]
+        module, attribute, _ = _COMMANDS[cmd_name]
         try:
             command = getattr(importlib.import_module(module), attribute)
         except ModuleNotFoundError as e:
@@ -43,6 +43,10 @@ class _LazyGroup(click.Group):
         if not isinstance(command, click.Command):
             raise TypeError(f"{module}.{attribute} is no click command")
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, summary) for name, (_, _, summary) in _COMMANDS.items()])
 
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
@@ -74,10 +78,6 @@ def main(argv: list[str] | None = None) -> int:
             traceback.print_exc()
         click.echo(f"error: {e}", err=True)
         return e.exit_code
-    except BrokenPipeError:
-        # The reader of a pipe went away (`chipwise targets | head`): nothing is wrong.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except Exception as e:
         if debug:
             raise
