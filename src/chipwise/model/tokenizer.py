@@ -58,6 +58,11 @@ class Tokenizer:
             ids = [bos, *ids]
         return ids
 
+    def encode_framed(self, text: str) -> list[int]:
+        """The token ids of a text in the frame that the tokenizer gives it, e.g. ``[CLS] ... [SEP]`` for encoders."""
+        ids: list[int] = self._fast.encode(text, add_special_tokens=True).ids
+        return ids
+
     def decode(self, ids: list[int], *, skip_special: bool = True) -> str:
         """The text of token ids; bytes cut inside a character show as U+FFFD."""
         return str(self._fast.decode(ids, skip_special_tokens=skip_special))
@@ -95,13 +100,15 @@ class Tokenizer:
 
 
 def load_fast_tokenizer(path: Path) -> FastTokenizer:
-    """Read a tokenizer.json.
+    """Read a tokenizer.json, without the padding and truncation that some carry: those would change token ids.
 
     Raises:
         ModelFormatError: The file is missing or malformed.
     """
     try:
-        return FastTokenizer.from_str(path.read_text("utf-8"))
+        fast = FastTokenizer.from_str(path.read_text("utf-8"))
+        fast.no_padding()
+        fast.no_truncation()
     except OSError as e:
         raise ModelFormatError(f"cannot read the tokenizer ({e.strerror})", where=str(path)) from e
     except Exception as e:  # tokenizers raises bare Exception for malformed files
@@ -110,3 +117,4 @@ def load_fast_tokenizer(path: Path) -> FastTokenizer:
             where=str(path),
             remedy="take the file from the model's folder again",
         ) from e
+    return fast

@@ -122,14 +122,17 @@ def _vector(raw: GgufTensors, name: str) -> list[float]:
 
 
 def _sliding(arch: str, fields: Fields, layers: int, max_positions: int) -> dict[str, Any]:
-    window = fields.get("attention.sliding_window")
-    if not window or window >= max_positions:
+    if not fields.get("attention.sliding_window"):  # phi3 writes 0 for none
+        return {}
+    window = fields.integer("attention.sliding_window")
+    # gemma3's sliding layers turn at another speed, so they stay apart even where the window binds nothing
+    if arch != "gemma3" and window >= max_positions:
         return {}
     if arch == "gemma3":
         slides = tuple((layer + 1) % _GEMMA3_PATTERN != 0 for layer in range(layers))
     else:
         slides = (True,) * layers
-    return {"sliding_window": fields.integer("attention.sliding_window"), "sliding_layers": slides}
+    return {"sliding_window": window, "sliding_layers": slides}
 
 
 def _gemma3(fields: Fields, common: dict[str, Any], rope: RopeConfig) -> dict[str, Any]:

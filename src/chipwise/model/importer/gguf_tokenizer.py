@@ -12,6 +12,7 @@ from tokenizers.models import BPE
 
 from chipwise.errors import ModelFormatError
 from chipwise.model.chat_template import ChatTemplate
+from chipwise.model.importer.end_tokens import END_TOKENS
 from chipwise.model.importer.fields import Fields
 from chipwise.model.importer.gguf_header import GgufHeader
 from chipwise.model.importer.gguf_splits import SPLIT_RULES, SplitRule
@@ -19,18 +20,6 @@ from chipwise.model.tokenizer import SpecialTokens, Tokenizer
 
 _SPACE = "▁"
 _PREFIX = "tokenizer.ggml."
-
-# Tokens that end a turn or a text in the families read here, whatever eos_token_id says.
-_END_TOKENS = (
-    "<|im_end|>",
-    "<|endoftext|>",
-    "<|eot_id|>",
-    "<|eom_id|>",
-    "<|end_of_text|>",
-    "<|end|>",
-    "<end_of_turn>",
-    "<end_of_utterance>",
-)
 
 
 class _TokenType(IntEnum):
@@ -54,7 +43,8 @@ class _Vocabulary:
             {k.removeprefix(_PREFIX): v for k, v in header.metadata.items() if k.startswith(_PREFIX)},
             f"{self.where}: {_PREFIX}*",
         )
-        self.tokens: list[str] = self._list("tokens", str)
+        tokens: list[str] = self._list("tokens", str)
+        self.tokens = [token or f"[EMPTY_{index}]" for index, token in enumerate(tokens)]
         self.scores: list[float] = self._list("scores", float)
         self.merges: list[str] = self._list("merges", str)
         types: list[int] = self._list("token_type", int)
@@ -173,11 +163,11 @@ def _sentencepiece(vocabulary: _Vocabulary) -> FastTokenizer:
     fast.normalizer = normalizers.Sequence([normalizers.Prepend(_SPACE), replace]) if prefix else replace
     steps = [decoders.Replace(_SPACE, " "), decoders.ByteFallback(), decoders.Fuse()]
     fast.decoder = decoders.Sequence([*steps, decoders.Strip(" ", 1, 0)] if prefix else steps)
-    # phi3's turn tokens swallow the blanks after them; its other special tokens do not
     swallow = vocabulary.arch == "phi3"
     _add_tokens(fast, vocabulary.of_type(_TokenType.CONTROL) + unknown, special=True, rstrip=swallow)
     kept = set(tokens)
-    _add_tokens(fast, [t for t in vocabulary.of_type(_TokenType.USER_DEFINED) if t in kept], special=False)
+    defined = [token for token in vocabulary.of_type(_TokenType.USER_DEFINED) if token in kept]
+    _add_tokens(fast, defined, special=False, rstrip=swallow)
     return fast
 
 
@@ -204,11 +194,14 @@ def _merges_by_rank(mergeable: dict[str, int], ranks: list[float]) -> list[tuple
 
 
 def _add_tokens(fast: FastTokenizer, tokens: Iterable[str], *, special: bool, rstrip: bool = False) -> None:
+    """Make tokens whole in any text.
+
+    With ``rstrip`` they swallow the blanks after them, as phi3's turn tokens do; GGUF does not say so.
+    """
     keep_blanks = ("<unk>", "<s>", "<|endoftext|>")
     added = [
         AddedToken(token, special=special, normalized=False, rstrip=rstrip and token not in keep_blanks)
         for token in tokens
-        if token
     ]
     if special:
         fast.add_special_tokens(added)
@@ -218,8 +211,8 @@ def _add_tokens(fast: FastTokenizer, tokens: Iterable[str], *, special: bool, rs
 
 def _special_tokens(vocabulary: _Vocabulary, add_bos: bool) -> SpecialTokens:
     ends = [vocabulary.id_of(name) for name in ("eos_token_id", "eot_token_id", "eom_token_id")]
-    named = {token: index for index, token in enumerate(vocabulary.tokens) if token in _END_TOKENS}
-    ends += [named[token] for token in _END_TOKENS if token in named]
+    named = {token: index for index, token in enumerate(vocabulary.tokens) if token in END_TOKENS}
+    ends += [named[token] for token in END_TOKENS if token in named]
     return SpecialTokens(
         bos_id=vocabulary.id_of("bos_token_id"),
         eos_ids=tuple(dict.fromkeys(end for end in ends if end is not None)),

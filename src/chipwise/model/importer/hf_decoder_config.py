@@ -83,12 +83,16 @@ def activation(fields: Fields, name: str) -> Activation:
 
 
 def _sliding(fields: Fields, arch: str, layers: int, max_positions: int) -> tuple[int | None, tuple[bool, ...]]:
-    """The window and which layers it binds; none where it is as long as the context."""
+    """The window and which layers it binds; none where it is as long as the context.
+
+    gemma3's sliding layers turn at another speed, so they stay apart even where the window binds nothing.
+    """
     if "sliding_window" not in fields or (arch.startswith("qwen") and not fields.flag("use_sliding_window")):
         return None, ()
     window = fields.integer("sliding_window")
     slides = _sliding_layers(fields, arch, layers)
-    return (window, slides) if any(slides) and window < max_positions else (None, ())
+    matters = any(slides) and (window < max_positions or arch == "gemma3")
+    return (window, slides) if matters else (None, ())
 
 
 def _sliding_layers(fields: Fields, arch: str, layers: int) -> tuple[bool, ...]:

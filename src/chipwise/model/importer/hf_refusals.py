@@ -13,7 +13,6 @@ _HARMLESS: tuple[tuple[str, tuple[Any, ...], str], ...] = (
     ("attention_bias", (False,), "a bias on the attention's output"),
     ("attn_logit_softcapping", (), "capped attention scores"),
     ("use_bidirectional_attention", (False,), "attention that looks ahead"),
-    ("pretraining_tp", (1, 0), "split projections"),
     ("num_local_experts", (0, 1), "a mixture of experts"),
     ("num_experts", (0, 1), "a mixture of experts"),
     ("is_decoder", (False,), "an encoder run as a decoder"),

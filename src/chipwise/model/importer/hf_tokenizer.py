@@ -9,6 +9,7 @@ from tokenizers import Tokenizer as FastTokenizer
 
 from chipwise.errors import ModelFormatError
 from chipwise.model.chat_template import ChatTemplate
+from chipwise.model.importer.end_tokens import END_TOKENS
 from chipwise.model.importer.fields import Fields, read_json
 from chipwise.model.importer.file_checks import read_text
 from chipwise.model.tokenizer import SpecialTokens, Tokenizer, load_fast_tokenizer
@@ -31,13 +32,11 @@ def hf_tokenizer(folder: Path) -> Tokenizer | None:
     names = _token_names(folder)
     bos = _id(fast, names["bos_token"] or names["cls_token"])
     first = _first_added(fast)
-    ends = _end_ids(folder)
-    eos = _id(fast, names["eos_token"] or names["sep_token"])
-    pad = _id(fast, names["pad_token"])
+    ends = [_id(fast, token) for token in (names["eos_token"] or names["sep_token"], *END_TOKENS)]
     special = SpecialTokens(
         bos_id=bos if first is None else first,
-        eos_ids=tuple(dict.fromkeys([*ends, *([] if eos is None else [eos])])),
-        pad_id=pad,
+        eos_ids=tuple(dict.fromkeys([*_end_ids(folder), *(end for end in ends if end is not None)])),
+        pad_id=_id(fast, names["pad_token"]),
         add_bos=first is not None,
     )
     return Tokenizer(fast, special)

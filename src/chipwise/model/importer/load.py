@@ -6,7 +6,9 @@ from pathlib import Path
 
 from chipwise.errors import InputError
 from chipwise.model.importer.gguf_file import load_gguf
+from chipwise.model.importer.hub import PREFIX, fetch_model
 from chipwise.model.importer.huggingface import load_huggingface
+from chipwise.model.importer.onnx_file import load_onnx
 from chipwise.model.model import Model
 
 _ACCEPTED = "give a Hugging Face folder, a .gguf file, an .onnx file or hf:org/name"
@@ -25,6 +27,9 @@ def load_model(ref: str | Path, *, max_context: int | None = None) -> Model:
         InputError: There is no such file, or it is no model.
         ModelFormatError: The model is truncated, incomplete, or of an unsupported kind.
     """
+    if str(ref).startswith(PREFIX):
+        folder, name = fetch_model(str(ref))
+        return load_huggingface(folder, max_context, name)
     path = Path(ref)
     if not path.exists():
         raise InputError("no such file or folder", where=str(ref), remedy=_ACCEPTED)
@@ -34,4 +39,6 @@ def load_model(ref: str | Path, *, max_context: int | None = None) -> Model:
         return load_huggingface(path, max_context)
     if path.suffix == ".gguf":
         return load_gguf(path, max_context)
+    if path.suffix == ".onnx":
+        return load_onnx(path)
     raise InputError(f"a {path.suffix or 'nameless'} file is no model", where=str(path), remedy=_ACCEPTED)

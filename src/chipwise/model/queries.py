@@ -1,0 +1,159 @@
+"""Queries: what users ask the model, from a file of theirs."""
+
+from __future__ import annotations
+
+import codecs
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from chipwise.errors import QueryFileError
+from chipwise.model.chat_template import ChatTemplate
+from chipwise.model.tokenizer import Tokenizer
+
+Message = dict[str, Any]
+
+_LFS_POINTER = b"version https://git-lfs"
+_SHAPES = '{"messages": [...]}, {"prompt": "..."} or {"text": "..."}'
+# The longer mark first: UTF-32's begins with UTF-16's.
+_BYTE_ORDER_MARKS = (
+    (codecs.BOM_UTF32_LE, "UTF-32"),
+    (codecs.BOM_UTF32_BE, "UTF-32"),
+    (codecs.BOM_UTF16_LE, "UTF-16"),
+    (codecs.BOM_UTF16_BE, "UTF-16"),
+)
+
+
+@dataclass(frozen=True)
+class Query:
+    """One request: a conversation, or one text.
+
+    Attributes:
+        messages: The conversation, each with ``role`` and ``content``; empty for a text.
+        prompt: The text; None for a conversation.
+    """
+
+    messages: tuple[Message, ...] = ()
+    prompt: str | None = None
+
+    def tokens(self, tokenizer: Tokenizer, template: ChatTemplate | None) -> list[int]:
+        """The token ids the model would be given: through its chat template if it has one.
+
+        A text becomes the one user message of a conversation; without a template it stays as it is.
+
+        Raises:
+            RequestError: The template refuses the conversation.
+            QueryFileError: A conversation, and the model has no template.
+        """
+        messages = list(self.messages) or [{"role": "user", "content": self.prompt}]
+        if template is not None:
+            return tokenizer.encode(template.render(messages), add_bos=False)
+        if self.prompt is None:
+            raise QueryFileError(
+                "the model has no chat template, so it takes no conversations", remedy='use {"prompt": "..."} lines'
+            )
+        return tokenizer.encode(self.prompt)
+
+
+def read_queries(path: Path) -> list[Query]:
+    """The queries of a file: one JSON object a line, or in a ``.txt`` one text a line. Blank lines are skipped.
+
+    Raises:
+        QueryFileError: The file is missing, empty, in another encoding than UTF-8, or has a malformed line.
+    """
+    # splitlines() would also split at characters that may stand inside a text, such as U+2028
+    lines = _decoded(path).replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    numbered = [(number, line.strip()) for number, line in enumerate(lines, 1) if line.strip()]
+    if not numbered:
+        raise QueryFileError("the file is empty", where=str(path), remedy=f"write one query a line: {_SHAPES}")
+    if path.suffix == ".txt":
+        return [Query(prompt=line) for _, line in numbered]
+    return [_query(line, f"{path}:{number}") for number, line in numbered]
+
+
+def _decoded(path: Path) -> str:
+    try:
+        raw = path.read_bytes()
+    except FileNotFoundError as e:
+        raise QueryFileError("no such file", where=str(path)) from e
+    except OSError as e:
+        raise QueryFileError(f"cannot read the file ({e.strerror})", where=str(path)) from e
+    if raw.startswith(_LFS_POINTER):
+        raise QueryFileError(
+            "a Git-LFS pointer lies in place of the file", where=str(path), remedy="fetch the file with `git lfs pull`"
+        )
+    try:
+        if _wide(raw) is None:
+            return raw.decode("utf-8-sig")
+        problem = "every second byte is zero"
+    except UnicodeDecodeError as e:
+        problem = f"byte {e.start + 1} is none"
+    likely = _likely_encoding(raw)
+    raise QueryFileError(
+        f"not UTF-8 ({problem}); it looks like {likely}",
+        where=str(path),
+        remedy=f"convert it with `iconv -f {likely} -t UTF-8`",
+    )
+
+
+def _wide(raw: bytes) -> str | None:
+    """UTF-16 or UTF-32 by its mark or, without one, by the zero bytes beside ASCII; None if neither."""
+    for mark, name in _BYTE_ORDER_MARKS:
+        if raw.startswith(mark):
+            return name
+    head = raw[:200]
+    if head[1::2].count(0) > len(head) // 5:
+        return "UTF-16LE"
+    return "UTF-16BE" if head[0::2].count(0) > len(head) // 5 else None
+
+
+def _likely_encoding(raw: bytes) -> str:
+    wide = _wide(raw)
+    if wide is not None:
+        return wide
+    try:
+        raw.decode("gb18030")
+    except UnicodeDecodeError:
+        return "WINDOWS-1252"
+    return "GBK"
+
+
+def _query(line: str, where: str) -> Query:
+    try:
+        fields = json.loads(line)
+    except (ValueError, RecursionError) as e:
+        raise QueryFileError(f"not JSON ({e})", where=where, remedy=f"write one object a line: {_SHAPES}") from e
+    if isinstance(fields, dict):
+        if "messages" in fields:
+            return Query(messages=_messages(fields["messages"], where))
+        for key in ("prompt", "text"):
+            if key in fields:
+                prompt = _text(fields[key], key, where)
+                if not prompt.strip():
+                    raise QueryFileError(f"{key} is empty", where=where, remedy=f"write {_SHAPES}")
+                return Query(prompt=prompt)
+    found = f"the keys {', '.join(map(str, fields))}" if isinstance(fields, dict) else type(fields).__name__
+    raise QueryFileError(f"a query cannot be read from {found}", where=where, remedy=f"write {_SHAPES}")
+
+
+def _messages(messages: Any, where: str) -> tuple[Message, ...]:
+    well_formed = isinstance(messages, list) and messages and all(isinstance(m, dict) for m in messages)
+    if not well_formed:
+        raise QueryFileError("messages is not a list of objects", where=where, remedy=f"write {_SHAPES}")
+    for message in messages:
+        _text(message.get("role"), "role", where)
+        # an assistant's message may hold calls of tools and no text
+        if message.get("content") is not None or "tool_calls" not in message:
+            _text(message.get("content"), "content", where)
+    return tuple(messages)
+
+
+def _text(value: Any, name: str, where: str) -> str:
+    if not isinstance(value, str):
+        raise QueryFileError(f"{name} is no text", where=where, remedy=f"write {_SHAPES}")
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError as e:
+        raise QueryFileError(f"{name} holds half a character (\\u{ord(value[e.start]):04x})", where=where) from e
+    return value
