@@ -13,7 +13,7 @@ import sys
 import chipwise
 
 DEVICE = ("serve", "bundle", "engine", "telemetry", "target", "report", "files", "errors")
-DEVICE_MODEL = ("tokenizer", "chat_template", "scheme", "config")
+DEVICE_MODEL = ("tokenizer", "chat_template", "scheme", "config", "queries")
 HOST_ONLY = ("torch", "transformers", "onnx", "onnx_ir", "onnxscript", "onnxslim", "gguf", "safetensors", "ml_dtypes")
 
 
