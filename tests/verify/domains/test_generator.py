@@ -20,7 +20,7 @@ def texts(cases: list[DomainCase]) -> set[str]:
     return {json.dumps(case.messages, ensure_ascii=False) for case in cases}
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(domains, seeds)
 def test_the_same_seed_gives_the_same_cases(domain: str, seed: int) -> None:
     assert generate(domain, 20, seed, "train") == generate(domain, 20, seed, "train")
@@ -42,7 +42,7 @@ def test_the_first_case_is_the_same_on_every_machine(domain: str) -> None:
     assert generate(domain, 1, 0, "heldout")[0].id == recorded[domain]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(domains, seeds, seeds)
 def test_the_splits_share_no_text_whatever_the_seeds(domain: str, one: int, two: int) -> None:
     train, heldout = generate(domain, 60, one, "train"), generate(domain, 20, two, "heldout")
@@ -50,7 +50,7 @@ def test_the_splits_share_no_text_whatever_the_seeds(domain: str, one: int, two:
     assert {split_of(case.messages) for case in heldout} == {"heldout"}
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(domains, seeds)
 def test_cases_are_well_formed(domain: str, seed: int) -> None:
     cases = generate(domain, 40, seed, "train")
@@ -70,7 +70,7 @@ def test_cases_are_well_formed(domain: str, seed: int) -> None:
             assert case.expected[-1] in ".。"
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(domains, seeds)
 def test_the_language_of_a_case_is_the_language_of_its_text(domain: str, seed: int) -> None:
     for case in generate(domain, 20, seed, "train"):

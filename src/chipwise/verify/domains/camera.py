@@ -131,4 +131,4 @@ def count_rule(draw: Draw, lang: str) -> Draft:
     return call_draft(name, text, call, system=f"{kind.name(lang)}: {condition.reading}")
 
 
-INTENTS: tuple[Intent, ...] = (record, move, alert, feature, play, count_rule)
+INTENTS: tuple[Intent, ...] = (record, move, alert, feature, play, count_rule, count_rule)

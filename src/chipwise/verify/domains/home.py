@@ -148,4 +148,4 @@ def rule(draw: Draw, lang: str) -> Draft:
     return call_draft(name, text, call, system=f"{quantity.name(lang)}: {condition.reading}")
 
 
-INTENTS: tuple[Intent, ...] = (temperature, brightness, switch, schedule, rule)
+INTENTS: tuple[Intent, ...] = (temperature, brightness, switch, schedule, rule, rule)
