@@ -1,0 +1,1 @@
+"""Serving: requests over HTTP, batched continuously on one session by a pure scheduler and one thread."""

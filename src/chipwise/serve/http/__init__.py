@@ -1,0 +1,1 @@
+"""The HTTP face: OpenAI's API over the serving loop."""

@@ -1,0 +1,73 @@
+"""POST /v1/chat/completions."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.routing import Route
+
+from chipwise.errors import RequestError
+from chipwise.serve.http.body import read_body
+from chipwise.serve.http.chat_form import ChatForm
+from chipwise.serve.http.fields import AnswerFields, read_fields
+from chipwise.serve.http.messages import Message
+from chipwise.serve.http.respond import AnswerResponse
+from chipwise.serve.http.service import Service
+from chipwise.serve.http.unsupported import refuse_unsupported_in_message
+
+
+class ChatFields(AnswerFields):
+    """The body of a chat completion request."""
+
+    messages: Annotated[list[Message], Field(min_length=1)]
+    max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
+    logprobs: bool | None = None
+    top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
+
+    @property
+    def wanted_tokens(self) -> int | None:
+        """The most tokens the answer may have; the newer name goes before the older."""
+        return self.max_tokens if self.max_completion_tokens is None else self.max_completion_tokens
+
+    @property
+    def n_logprobs(self) -> int | None:
+        """How many likeliest tokens are reported beside each chosen one; None reports nothing."""
+        return (self.top_logprobs or 0) if self.logprobs else None
+
+
+def chat_route(service: Service) -> Route:
+    """The route."""
+
+    async def chat(request: Request) -> AnswerResponse:
+        arrived_s = service.clock()
+        fields = read_fields(ChatFields, await read_body(request, service.settings.max_body_bytes))
+        service.check_model(fields.model)
+        _check(fields)
+        prompt = await run_in_threadpool(_prompt, service, fields)
+        head = service.head("chatcmpl")
+        form = ChatForm(head, service.vocabulary, logprobs=bool(fields.logprobs), include_usage=fields.include_usage)
+        return service.answer(fields, prompt, form, head["id"], arrived_s)
+
+    return Route("/v1/chat/completions", chat, methods=["POST"])
+
+
+def _check(fields: ChatFields) -> None:
+    for i, message in enumerate(fields.messages):
+        refuse_unsupported_in_message(message.model_extra or {}, f"messages[{i}]")
+    if fields.top_logprobs is not None and not fields.logprobs:
+        raise RequestError("needs logprobs", where="top_logprobs", remedy="set logprobs to true", param="top_logprobs")
+
+
+def _prompt(service: Service, fields: ChatFields) -> list[int]:
+    template = service.model.chat_template
+    if template is None:
+        raise RequestError(
+            f"the model {service.model.name!r} has no chat template",
+            remedy="use /v1/completions",
+            code="no_chat_template",
+        )
+    text = template.render([message.for_template() for message in fields.messages])
+    return service.model.tokenizer.encode(text, add_bos=False)

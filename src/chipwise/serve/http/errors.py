@@ -1,0 +1,84 @@
+"""Errors as OpenAI's API writes them."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+
+from chipwise.errors import ChipwiseError, OverloadedError, RequestError, UnavailableError
+
+MODEL_NOT_FOUND = "model_not_found"
+
+# A slot comes free when some answer ends; a drained server is replaced by the next one.
+_RETRY_AFTER_S = {HTTPStatus.TOO_MANY_REQUESTS: 1, HTTPStatus.SERVICE_UNAVAILABLE: 5}
+
+
+def error_body(error: ChipwiseError) -> dict[str, Any]:
+    """OpenAI's error object."""
+    if isinstance(error, RequestError):
+        return _body(str(error), "invalid_request_error", error.code, error.param)
+    if isinstance(error, OverloadedError):
+        return _body(str(error), "rate_limit_error", "queue_full")
+    code = "unavailable" if isinstance(error, UnavailableError) else "engine_error"
+    return _body(str(error), "server_error", code)
+
+
+def error_response(error: ChipwiseError) -> Response:
+    """The response to a request that fails before its answer begins."""
+    status = _status(error)
+    headers = {"retry-after": str(_RETRY_AFTER_S[status])} if status in _RETRY_AFTER_S else None
+    return JSONResponse(error_body(error), status, headers)
+
+
+async def on_chipwise_error(request: Request, error: Exception) -> Response:
+    """Starlette's handler for our own errors."""
+    del request
+    if not isinstance(error, ChipwiseError):
+        raise error
+    return error_response(error)
+
+
+async def on_http_error(request: Request, error: Exception) -> Response:
+    """Starlette's handler for routes and methods that do not exist, and bodies that are too large."""
+    if not isinstance(error, HTTPException):
+        raise error
+    status = HTTPStatus(error.status_code)
+    place = f"{request.method} {request.url.path}"
+    text = {
+        HTTPStatus.NOT_FOUND: f"no route {place}",
+        HTTPStatus.METHOD_NOT_ALLOWED: f"no route {place}, this path takes {(error.headers or {}).get('Allow')}",
+    }.get(status, error.detail)
+    code = status.name.lower()
+    return JSONResponse(_body(text, "invalid_request_error", code), status, error.headers)
+
+
+async def on_disconnect(request: Request, error: Exception) -> Response:
+    """Starlette's handler for a client that goes away while it still sends: nobody will read this."""
+    del request
+    if not isinstance(error, ClientDisconnect):
+        raise error
+    return Response(status_code=HTTPStatus.BAD_REQUEST)
+
+
+async def on_bug(request: Request, error: Exception) -> Response:
+    """Starlette's handler for anything else. The error goes on to the server's log."""
+    del request
+    return JSONResponse(_body(f"internal error ({type(error).__name__})", "server_error", "internal_error"), 500)
+
+
+def _status(error: ChipwiseError) -> HTTPStatus:
+    if isinstance(error, RequestError):
+        return HTTPStatus.NOT_FOUND if error.code == MODEL_NOT_FOUND else HTTPStatus.BAD_REQUEST
+    if isinstance(error, OverloadedError):
+        return HTTPStatus.TOO_MANY_REQUESTS
+    if isinstance(error, UnavailableError):
+        return HTTPStatus.SERVICE_UNAVAILABLE
+    return HTTPStatus.INTERNAL_SERVER_ERROR
+
+
+def _body(message: str, kind: str, code: str | None, param: str | None = None) -> dict[str, Any]:
+    return {"error": {"message": message, "type": kind, "param": param, "code": code}}

@@ -1,0 +1,120 @@
+"""HttpServer: uvicorn that drains when it is told to end."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+
+import uvicorn
+from starlette.applications import Starlette
+
+from chipwise.errors import UnavailableError
+from chipwise.serve.loop import Loop
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+# Once all answers are complete: how long clients may take to read them.
+_READ_S = 5
+# How long the step that runs when the grace time is over may still take.
+_LAST_STEP_S = 5.0
+# Idle connections are kept: a client that comes back within a minute opens none anew.
+_KEEP_ALIVE_S = 65
+
+
+class HttpServer(uvicorn.Server):
+    """Serves an application until it is told to end, by Ctrl-C, SIGTERM or ``drain``.
+
+    Then new requests are refused, those on their way may finish within the grace time, and the server ends. A second
+    signal ends the process at once.
+    """
+
+    def __init__(
+        self,
+        app: Starlette,
+        loop: Loop,
+        *,
+        grace_s: float,
+        on_ready: Callable[[], None],
+        on_drain: Callable[[], None],
+    ) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app,
+                lifespan="off",
+                ws="none",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                timeout_keep_alive=_KEEP_ALIVE_S,
+                timeout_graceful_shutdown=_READ_S,
+            )
+        )
+        self._loop = loop
+        self._grace_s = grace_s
+        self._on_ready = on_ready
+        self._on_drain = on_drain
+        self._asyncio: asyncio.AbstractEventLoop | None = None
+        self._owns_signals = False
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to accept connections, and say so."""
+        self._asyncio = asyncio.get_running_loop()
+        await super().startup(sockets)
+        self._on_ready()
+
+    def drain(self) -> None:
+        """Begin to end. From any thread; calls after the first do nothing."""
+        self._soon(self._drain)
+
+    def leave(self) -> None:
+        """End without waiting for answers. From any thread."""
+        self._soon(self._leave)
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        """Drain on the first signal; the ones before are put back at the end."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        loop, before = asyncio.get_running_loop(), {number: signal.getsignal(number) for number in _SIGNALS}
+        for number in _SIGNALS:
+            loop.add_signal_handler(number, self._drain)
+        self._owns_signals = True
+        try:
+            yield
+        finally:
+            self._release_signals(loop)
+            for number, handler in before.items():
+                signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+    def _soon(self, call: Callable[[], None]) -> None:
+        if self._asyncio is not None:
+            self._asyncio.call_soon_threadsafe(call)
+
+    def _drain(self) -> None:
+        if self._loop.draining:
+            return
+        loop = asyncio.get_running_loop()
+        self._release_signals(loop)
+        self._loop.drain(self.leave)
+        loop.call_later(self._grace_s, self._end_grace)
+        self._on_drain()
+
+    def _end_grace(self) -> None:
+        self._loop.abort(UnavailableError("the server shut down before the answer was complete"))
+        # The abort takes effect after the step that runs; one that hangs is not waited for.
+        asyncio.get_running_loop().call_later(_LAST_STEP_S, self._leave)
+
+    def _leave(self) -> None:
+        self.should_exit = True
+
+    def _release_signals(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Let the next signal end the process, whatever it hangs in."""
+        if self._owns_signals:
+            self._owns_signals = False
+            for number in _SIGNALS:
+                loop.remove_signal_handler(number)
+                signal.signal(number, signal.SIG_DFL)

@@ -1,0 +1,111 @@
+"""Loop: the one thread that owns the session."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from chipwise.errors import ChipwiseError, EngineError, UnavailableError
+from chipwise.serve.events import Outbox
+from chipwise.serve.request import Request
+from chipwise.serve.runner import Runner
+from chipwise.serve.ticket import Ticket
+
+_logger = logging.getLogger(__name__)
+
+
+class Loop:
+    """Runs a runner in a thread of its own, from ``start`` to ``stop``.
+
+    Every method may be called from any thread. ``when_broken`` is called from the serving thread if it ends because
+    of an error of chipwise's own; ``broken`` then holds it, and no request is taken any more.
+    """
+
+    def __init__(self, runner: Runner, when_broken: Callable[[], None]) -> None:
+        self._runner = runner
+        self._when_broken = when_broken
+        self._wake = threading.Event()
+        # A daemon: a step that hangs in a runtime must not keep the process from ending.
+        self._thread = threading.Thread(target=self._run, name="chipwise-session", daemon=True)
+        self._stopping = False
+        self.draining = False
+        """Whether requests are no longer taken."""
+        self._abort_with: ChipwiseError | None = None
+        self._when_idle: Callable[[], None] | None = None
+        self.broken: Exception | None = None
+
+    @property
+    def healthy(self) -> bool:
+        """Whether requests can be expected to be answered."""
+        return self.broken is None and self._runner.healthy
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def submit(self, request: Request, outbox: Outbox) -> Ticket:
+        """Take a request.
+
+        Raises:
+            OverloadedError: There is no room for it.
+            UnavailableError: The server is shutting down, or the loop has broken.
+        """
+        if self.broken is not None:
+            raise UnavailableError("the server is broken and takes no requests", remedy="see its log, restart it")
+        if self.draining:
+            raise UnavailableError("the server is shutting down and takes no requests", remedy="try again later")
+        ticket = self._runner.submit(request, outbox)
+        self._wake.set()
+        return ticket
+
+    def cancel(self, ticket: Ticket) -> None:
+        """Give up a request; its slot is free at the next token. One that is over already may be named."""
+        self._runner.cancel(ticket)
+        self._wake.set()
+
+    def drain(self, when_idle: Callable[[], None]) -> None:
+        """Take no more requests, and call back (from the thread) once those on their way are answered."""
+        self._when_idle = when_idle
+        self.draining = True
+        self._wake.set()
+
+    def abort(self, error: ChipwiseError) -> None:
+        """Answer all requests on their way with an error, after the step that runs."""
+        self._abort_with = error
+        self._wake.set()
+
+    def stop(self, timeout_s: float) -> bool:
+        """End the thread after the step that runs; False if it did not end in time."""
+        self.draining = self._stopping = True
+        self._wake.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping:
+                # Cleared before the look for work, so that what comes after the look sets it again.
+                self._wake.clear()
+                if not self._turn():
+                    self._wake.wait()
+        except Exception as e:
+            _logger.exception("the serving loop broke")
+            self.broken = e
+            try:
+                self._runner.fail_all(EngineError(f"the serving loop broke ({type(e).__name__}: {e})"))
+            finally:
+                self._when_broken()
+
+    def _turn(self) -> bool:
+        error, self._abort_with = self._abort_with, None
+        if error is not None:
+            self._runner.fail_all(error)
+        if self._runner.step():
+            return True
+        when_idle = self._when_idle
+        if when_idle is not None and self._runner.idle:
+            self._when_idle = None
+            when_idle()
+        return False

@@ -1,0 +1,82 @@
+"""Metrics: what the server counts and times, in Prometheus' terms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+Outcome = Literal["stop", "length", "cancelled", "error", "rejected"]
+
+_OUTCOMES: tuple[Outcome, ...] = ("stop", "length", "cancelled", "error", "rejected")
+# From a fast desktop's step to a prompt of minutes on a small board.
+_STEP_BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+_TTFT_BUCKETS_S = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+_ROW_BUCKETS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
+
+
+class Metrics:
+    """The server's metrics, in a registry of their own so that several servers fit one process."""
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        requests = Counter(
+            "chipwise_requests", "Requests that are over, by how they ended.", ["outcome"], registry=self._registry
+        )
+        self._outcomes = {outcome: requests.labels(outcome) for outcome in _OUTCOMES}
+        self._prompt_tokens = self._counter("chipwise_prompt_tokens", "Prompt tokens fed to the model.")
+        self._generated_tokens = self._counter("chipwise_generated_tokens", "Tokens the model generated.")
+        self._ttft = self._histogram(
+            "chipwise_time_to_first_token_seconds", "From a request's arrival to its first token.", _TTFT_BUCKETS_S
+        )
+        self._inter_token = self._histogram(
+            "chipwise_inter_token_seconds", "Between two tokens of one request.", _STEP_BUCKETS_S
+        )
+        step = Histogram(
+            "chipwise_step_seconds",
+            "Duration of a step of the model.",
+            ["kind"],
+            buckets=_STEP_BUCKETS_S,
+            registry=self._registry,
+        )
+        self._steps = {kind: step.labels(kind) for kind in ("prefill", "decode")}
+        self._rows = self._histogram("chipwise_batch_size_rows", "Requests that share a decode step.", _ROW_BUCKETS)
+
+    def watch(self, name: str, text: str, read: Callable[[], float]) -> None:
+        """Add a gauge that is read when the metrics are asked for."""
+        Gauge(name, text, registry=self._registry).set_function(read)
+
+    def over(self, outcome: Outcome) -> None:
+        """A request is over."""
+        self._outcomes[outcome].inc()
+
+    def prefilled(self, tokens: int, duration_s: float) -> None:
+        """A prefill step ran."""
+        self._prompt_tokens.inc(tokens)
+        self._steps["prefill"].observe(duration_s)
+
+    def decoded(self, rows: int, duration_s: float) -> None:
+        """A decode step ran."""
+        self._steps["decode"].observe(duration_s)
+        self._rows.observe(rows)
+
+    def first_token(self, since_arrival_s: float) -> None:
+        """A request got its first token."""
+        self._generated_tokens.inc()
+        self._ttft.observe(since_arrival_s)
+
+    def next_token(self, since_last_s: float) -> None:
+        """A request got a further token."""
+        self._generated_tokens.inc()
+        self._inter_token.observe(since_last_s)
+
+    def text(self) -> bytes:
+        """All metrics in Prometheus' text format."""
+        return generate_latest(self._registry)
+
+    def _counter(self, name: str, text: str) -> Counter:
+        return Counter(name, text, registry=self._registry)
+
+    def _histogram(self, name: str, text: str, buckets: tuple[float, ...]) -> Histogram:
+        return Histogram(name, text, buckets=buckets, registry=self._registry)

@@ -1,0 +1,31 @@
+"""Request: what a client asks the model for, in tokens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from chipwise.serve.sampling import SamplingParams
+
+
+@dataclass(frozen=True)
+class Request:
+    """One answer wanted.
+
+    Attributes:
+        id: Its name towards the client and in logs.
+        prompt: Token ids, int64 ``[n]``, at least one.
+        max_tokens: The most tokens the answer may have, at least one; prompt and answer together fit the context.
+        sampling: How tokens are chosen.
+        stop: Strings that end the answer and are not part of it.
+        arrived_s: When it came, on the server's clock.
+    """
+
+    id: str
+    prompt: npt.NDArray[np.int64]
+    max_tokens: int
+    sampling: SamplingParams
+    stop: tuple[str, ...]
+    arrived_s: float

@@ -1,0 +1,187 @@
+"""Runner: takes requests through a session, one step at a time."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from chipwise.errors import ChipwiseError, EngineError
+from chipwise.serve.answer import Answer
+from chipwise.serve.events import Failure, Finish, Outbox
+from chipwise.serve.metrics import Metrics, Outcome
+from chipwise.serve.request import Request
+from chipwise.serve.sampling import Sampler
+from chipwise.serve.scheduler import Scheduler, Step
+from chipwise.serve.sequence import Sequence
+from chipwise.serve.served_model import ServedModel
+from chipwise.serve.slots import Move
+from chipwise.serve.ticket import Ticket
+from chipwise.serve.vocabulary import Vocabulary
+
+# An engine that fails this many steps in a row is not just unlucky with one request.
+_FAILURES_UNTIL_SICK = 3
+
+
+class Runner:
+    """Schedules, runs the session, chooses tokens and tells the clients.
+
+    ``submit`` and ``cancel`` may be called from any thread; ``step`` and ``fail_all`` from the one that owns the
+    session. The lock is never held while the session runs.
+    """
+
+    def __init__(
+        self,
+        model: ServedModel,
+        scheduler: Scheduler,
+        metrics: Metrics,
+        vocabulary: Vocabulary,
+        clock: Callable[[], float],
+    ) -> None:
+        self._session = model.session
+        self._eos_ids = frozenset(model.tokenizer.special.eos_ids)
+        self._scheduler = scheduler
+        self._metrics = metrics
+        self._vocabulary = vocabulary
+        self._clock = clock
+        self._sampler = Sampler(model.session.vocab_size)
+        self._lock = threading.Lock()
+        self._live: dict[Sequence, Ticket] = {}
+        self._cancelled: list[Ticket] = []
+        self._failures = 0
+        metrics.watch("chipwise_queue_depth_requests", "Requests that wait for a slot.", lambda: scheduler.n_waiting)
+        metrics.watch("chipwise_running_requests", "Requests that hold a slot.", lambda: len(scheduler.running))
+        metrics.watch("chipwise_slots", "KV slots.", lambda: model.session.n_slots)
+        metrics.watch("chipwise_kv_used_tokens", "Tokens in the KV slots held.", self._kv_tokens)
+
+    @property
+    def healthy(self) -> bool:
+        """Whether the engine's latest steps did not all fail."""
+        return self._failures < _FAILURES_UNTIL_SICK
+
+    @property
+    def idle(self) -> bool:
+        """Whether no request is on its way."""
+        return not self._live
+
+    def submit(self, request: Request, outbox: Outbox) -> Ticket:
+        """Take a request.
+
+        Raises:
+            OverloadedError: There is no room for it.
+        """
+        answer = Answer(request, self._vocabulary, self._eos_ids)
+        ticket = Ticket(Sequence(request), answer, outbox, request.sampling.generator())
+        with self._lock:
+            self._scheduler.submit(ticket.sequence)
+            self._live[ticket.sequence] = ticket
+        return ticket
+
+    def cancel(self, ticket: Ticket) -> None:
+        """Give up a request: its slot is free before the next step, and no event follows that step."""
+        with self._lock:
+            self._cancelled.append(ticket)
+
+    def step(self) -> bool:
+        """Run one step of the session; False if there was nothing to do."""
+        self._move(self._end([(ticket, None) for ticket in self._take_cancelled()]))
+        with self._lock:
+            step = self._scheduler.schedule(self._clock())
+        if step is None:
+            return False
+        started_s = self._clock()
+        try:
+            logits = self._session.step(step.batch).logits
+        except EngineError as e:
+            # By its contract the slots of this batch hold nothing defined any more; the others are sound.
+            self._failures += 1
+            self._move(self._end([(self._live[sequence], Failure(e)) for sequence in step.sequences]))
+            return True
+        self._failures = 0
+        self._after(step, logits, self._clock() - started_s)
+        return True
+
+    def fail_all(self, error: ChipwiseError) -> None:
+        """Answer every request on its way with an error."""
+        with self._lock:
+            live = list(self._live.values())
+        self._move(self._end([(ticket, Failure(error)) for ticket in live]))
+
+    def _after(self, step: Step, logits: npt.NDArray[np.float32], duration_s: float) -> None:
+        if step.kind == "prefill":
+            self._metrics.prefilled(step.batch.new_tokens, duration_s)
+        else:
+            self._metrics.decoded(step.batch.rows, duration_s)
+        with self._lock:
+            moves = self._scheduler.advance(step)
+        if step.chooses:
+            tickets = [self._live[sequence] for sequence in step.sequences]
+            ends = [(ticket, self._choose(ticket, logits[row])) for row, ticket in enumerate(tickets)]
+            moves += self._end([(ticket, end) for ticket, end in ends if end is not None])
+        self._move(moves)
+
+    def _choose(self, ticket: Ticket, logits: npt.NDArray[np.float32]) -> Finish | Failure | None:
+        """Choose a request's next token and send its text; how the request ends, if it does."""
+        request, answer = ticket.sequence.request, ticket.answer
+        n_top = request.sampling.logprobs
+        try:
+            token = self._sampler.sample(logits, request.sampling, ticket.chance)
+        except EngineError as e:
+            return Failure(e)
+        logprobs = None if n_top is None else self._sampler.logprobs(logits, token, n_top)
+        self._count_token(ticket)
+        piece = answer.push(token, logprobs)
+        if piece is not None:
+            ticket.outbox(piece)
+        if answer.finish_reason is not None:
+            return Finish(answer.finish_reason, len(request.prompt), answer.n_tokens)
+        self._scheduler.feed(ticket.sequence, token)
+        return None
+
+    def _count_token(self, ticket: Ticket) -> None:
+        now_s, last_s = self._clock(), ticket.last_token_s
+        ticket.last_token_s = now_s
+        if last_s is None:
+            self._metrics.first_token(now_s - ticket.sequence.request.arrived_s)
+        else:
+            self._metrics.next_token(now_s - last_s)
+
+    def _take_cancelled(self) -> list[Ticket]:
+        with self._lock:
+            cancelled, self._cancelled = self._cancelled, []
+        return [ticket for ticket in cancelled if ticket.sequence in self._live]
+
+    def _end(self, ends: list[tuple[Ticket, Finish | Failure | None]]) -> list[Move]:
+        """Free the slots of requests that are over, then tell their clients (None: the client has gone)."""
+        if not ends:
+            return []
+        with self._lock:
+            moves = self._scheduler.release(*(ticket.sequence for ticket, _ in ends))
+            for ticket, _ in ends:
+                del self._live[ticket.sequence]
+        for ticket, end in ends:
+            self._metrics.over(_outcome(end))
+            if end is not None:
+                ticket.outbox(end)
+        return moves
+
+    def _move(self, moves: list[Move]) -> None:
+        try:
+            for move in moves:
+                self._session.move_slot(move.source, move.target, move.tokens)
+        except EngineError as e:
+            # Which slots are sound is unknown, so none is trusted. All leave, so no further move is needed.
+            self._failures += 1
+            self._end([(self._live[sequence], Failure(e)) for sequence in self._scheduler.running])
+
+    def _kv_tokens(self) -> int:
+        with self._lock:
+            return sum(sequence.past for sequence in self._scheduler.running)
+
+
+def _outcome(end: Finish | Failure | None) -> Outcome:
+    if end is None:
+        return "cancelled"
+    return "error" if isinstance(end, Failure) else end.reason

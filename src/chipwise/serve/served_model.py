@@ -1,0 +1,30 @@
+"""ServedModel: what a server needs of a model, wherever it came from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from chipwise.engine.session import Session
+from chipwise.model.chat_template import ChatTemplate
+from chipwise.model.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class ServedModel:
+    """An open model.
+
+    Attributes:
+        name: What clients call it.
+        session: Its decoder. The server closes it.
+        tokenizer: Its tokenizer.
+        chat_template: Its chat template; None if it only completes text.
+        created_s: When it was built, in seconds since 1970.
+        fingerprint: Changes whenever its answers might; None if unknown.
+    """
+
+    name: str
+    session: Session
+    tokenizer: Tokenizer
+    chat_template: ChatTemplate | None
+    created_s: int
+    fingerprint: str | None = None

@@ -1,0 +1,166 @@
+"""The server: a model behind HTTP, from taking the port to draining."""
+
+from __future__ import annotations
+
+import gc
+import socket
+import time
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from chipwise.bundle import Bundle, open_bundle
+from chipwise.errors import BundleError, EngineError
+from chipwise.files import sha256_bytes
+from chipwise.serve.http.app import create_app
+from chipwise.serve.http.service import Service
+from chipwise.serve.http_server import HttpServer
+from chipwise.serve.listener import bind, listen, url_of
+from chipwise.serve.loop import Loop
+from chipwise.serve.metrics import Metrics
+from chipwise.serve.runner import Runner
+from chipwise.serve.scheduler import Scheduler
+from chipwise.serve.served_model import ServedModel
+from chipwise.serve.settings import ServeSettings
+from chipwise.serve.vocabulary import Vocabulary
+
+# How long a step may still run when the server has ended; its session is then left to the end of the process.
+_LAST_STEP_S = 5.0
+# A slot of this many tokens suits most models and boards; longer ones are asked for.
+_DEFAULT_CONTEXT = 4096
+
+
+def _nothing(*_: object) -> None:
+    """Tells nobody."""
+
+
+@dataclass(frozen=True)
+class Announcer:
+    """Whom the server tells how it goes.
+
+    Attributes:
+        ready: Called with the model and the base URL once requests are answered.
+        draining: Called when the server was told to end.
+    """
+
+    ready: Callable[[ServedModel, str], None] = _nothing
+    draining: Callable[[], None] = _nothing
+
+
+def serve(
+    path: Path,
+    settings: ServeSettings,
+    *,
+    n_slots: int,
+    max_context: int | None = None,
+    threads: int | None = None,
+    announcer: Announcer | None = None,
+) -> None:
+    """Serve a bundle until SIGINT or SIGTERM. To be called in the main thread, once a process.
+
+    Args:
+        path: The bundle's folder.
+        settings: The server's settings.
+        n_slots: Requests that run at once.
+        max_context: Tokens of a prompt and its answer; None takes the model's own limit, 4096 at most.
+        threads: Threads of the engine; None leaves it to the bundle or the engine.
+        announcer: Whom to tell.
+
+    Raises:
+        PortInUseError: The port is taken. Nothing has been loaded then.
+        BundleError: The bundle is not sound, or holds nothing to serve.
+        EngineError: The model cannot be loaded, or the server broke.
+    """
+    with closing(bind(settings.host, settings.port)) as listener:
+        model = open_model(path, n_slots=n_slots, max_context=max_context, threads=threads)
+        # What was loaded stays: the collector need not walk it between two tokens.
+        gc.collect()
+        gc.freeze()
+        run_server(model, listener, settings, announcer)
+
+
+def open_model(path: Path, *, n_slots: int, max_context: int | None, threads: int | None) -> ServedModel:
+    """Open a bundle: every digest is checked and its self-test run.
+
+    Raises:
+        BundleError: It is not sound, or has no tokenizer.
+        EngineError: Its model cannot be loaded.
+    """
+    bundle = open_bundle(path)
+    tokenizer, manifest = bundle.tokenizer, bundle.manifest
+    if tokenizer is None:
+        raise BundleError(
+            "the bundle has no tokenizer, so it cannot answer text", where=str(path), remedy="serve a language model"
+        )
+    context = _own_context(bundle) if max_context is None else max_context
+    return ServedModel(
+        name=manifest.name,
+        session=bundle.open_session(n_slots, context, threads=threads),
+        tokenizer=tokenizer,
+        chat_template=bundle.chat_template,
+        created_s=_created_s(bundle),
+        fingerprint=f"fp_{sha256_bytes(manifest.to_json())[:10]}",
+    )
+
+
+def run_server(
+    model: ServedModel, listener: socket.socket, settings: ServeSettings, announcer: Announcer | None = None
+) -> None:
+    """Serve an open model on a bound socket until told to end; closes its session.
+
+    Raises:
+        PortInUseError: The port was taken while the model loaded.
+        EngineError: The serving loop broke.
+    """
+    tell = announcer or Announcer()
+    service = make_service(model, settings, when_broken=lambda: server.leave())
+    server = HttpServer(
+        create_app(service),
+        service.loop,
+        grace_s=settings.grace_s,
+        on_ready=lambda: tell.ready(model, url_of(listener)),
+        on_drain=tell.draining,
+    )
+    service.loop.start()
+    try:
+        listen(listener)
+        server.run(sockets=[listener])
+    finally:
+        if service.loop.stop(_LAST_STEP_S):
+            model.session.close()
+    if service.loop.broken is not None:
+        raise EngineError("the serving loop broke", remedy="see the log") from service.loop.broken
+
+
+def make_service(
+    model: ServedModel,
+    settings: ServeSettings,
+    *,
+    when_broken: Callable[[], None],
+    clock: Callable[[], float] = time.monotonic,
+) -> Service:
+    """Put together what serves a model. The loop is not started."""
+    session, metrics, vocabulary = model.session, Metrics(), Vocabulary(model.tokenizer)
+    scheduler = Scheduler(
+        n_slots=session.n_slots,
+        max_step_tokens=session.max_step_tokens,
+        chunk_tokens=settings.chunk_tokens,
+        max_waiting=settings.max_waiting,
+    )
+    runner = Runner(model, scheduler, metrics, vocabulary, clock)
+    return Service(model, vocabulary, Loop(runner, when_broken), metrics, clock, settings)
+
+
+def _own_context(bundle: Bundle) -> int:
+    longest = bundle.manifest.model.config.get("max_positions")
+    return min(longest, _DEFAULT_CONTEXT) if isinstance(longest, int) and longest > 0 else _DEFAULT_CONTEXT
+
+
+def _created_s(bundle: Bundle) -> int:
+    created = bundle.manifest.created
+    try:
+        return int(datetime.fromisoformat(created).timestamp())
+    except ValueError as e:
+        raise BundleError(f"{created!r} is no date", where=str(bundle.path), remedy="build the bundle again") from e

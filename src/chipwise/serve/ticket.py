@@ -1,0 +1,30 @@
+"""Ticket: one request that the server has taken, for whoever waits for its answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from chipwise.serve.answer import Answer
+from chipwise.serve.events import Outbox
+from chipwise.serve.sequence import Sequence
+
+
+@dataclass(eq=False)
+class Ticket:
+    """A request on its way. The holder may only cancel it; the rest belongs to the serving thread.
+
+    Attributes:
+        sequence: Where it stands with the scheduler.
+        answer: What was said so far.
+        outbox: Where its events go.
+        chance: Its random generator.
+        last_token_s: When its latest token came, on the server's clock; None before the first.
+    """
+
+    sequence: Sequence
+    answer: Answer
+    outbox: Outbox
+    chance: np.random.Generator
+    last_token_s: float | None = None
