@@ -12,6 +12,7 @@ from chipwise.target import catalog_file
 from chipwise.target.chip import Chip
 from chipwise.target.host.detect import NAME as HOST
 from chipwise.target.host.detect import detect
+from chipwise.target.host.speed import Measure
 from chipwise.target.mode import Mode
 from chipwise.target.target import Target
 
@@ -56,13 +57,23 @@ def load_target(name: str, folders: Sequence[Path] | None = None) -> Target:
         UnknownTargetError: There is no such chip, board or mode.
         InputError: A folder does not exist, or the target's file is wrong.
     """
+    if name.strip().lower() == HOST:
+        return host()
     base, _, mode = name.strip().lower().partition("@")
     files = _files(folders)
-    if base == HOST and not mode and HOST not in files:
-        return detect(common=_COMMON)
     if base not in files:
         raise _unknown(name, [HOST, *sorted(files)])
     return _load(base, mode, files)
+
+
+def host(measure: Measure = "once") -> Target:
+    """The machine this runs on.
+
+    Args:
+        measure: Its speed is measured ``once`` and cached, measured ``again``, or ``never`` (then it is unknown if
+            it is not in the cache).
+    """
+    return detect(common=_COMMON, measure=measure)
 
 
 def _files(folders: Sequence[Path] | None) -> dict[str, Path]:

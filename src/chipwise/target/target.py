@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields, replace
-from typing import TypeVar
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, TypeVar
 
 from chipwise.target.board import Board
 from chipwise.target.chip import Chip
@@ -99,6 +99,18 @@ class Target:
     def claims_about(self, topic: Topic) -> tuple[Claim, ...]:
         """The repeated claims about a topic, for a rule that sees a user rely on one."""
         return tuple(claim for claim in self.chip.claims if claim.topic == topic)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything by name, with what the mode and the board make of it; None is unknown."""
+        derived: dict[str, Any] = {
+            "name": self.name,
+            "engine": self.engine,
+            "units": [asdict(unit) for unit in self.units],
+            "memory": [asdict(region) for region in self.memory],
+            "memory_bytes": asdict(self.memory_bytes) if self.memory_bytes else None,
+            "read_bps": asdict(self.read_bps) if self.read_bps else None,
+        }
+        return {**derived, **asdict(self)}
 
 
 def _overlaid(base: tuple[_Named, ...], changes: Iterable[_Named]) -> tuple[_Named, ...]:

@@ -72,7 +72,7 @@ def human(value: float, unit: str) -> str:
         steps = []
     for factor, name in steps:
         if value >= factor * (1 - 1e-12):
-            return f"{value / factor:.3g} {name}"
+            return f"{value / factor:.4g} {name}"
     return f"{value:,.4g} {unit}" if value < 1e4 else f"{value:,.0f} {unit}"
 
 

@@ -7,7 +7,6 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from chipwise.target import catalog_file
-from chipwise.target.board import Board
 from chipwise.target.chip import Chip
 from chipwise.target.compute_unit import ComputeUnit
 from chipwise.target.constraints import Constraints
@@ -50,7 +49,7 @@ def detect(
         constraints=_constraints(common, speed),
         notes=(machine.cpu.model, *([machine.board] if machine.board else [])),
     )
-    return Target(chip, board=Board(NAME, _bytes(machine.memory_bytes, told), speed.read_bps if speed else None))
+    return Target(chip)
 
 
 def _unit(machine: Machine, speed: HostSpeed | None, told: Provenance) -> ComputeUnit:
