@@ -34,6 +34,13 @@ def dim_size(dim: Dim, sizes: Mapping[str, int]) -> int | None:
     return size if isinstance(size, int) else None
 
 
+def input_dim_size(value: ir.Value, axis: int, sizes: Mapping[str, int]) -> int | None:
+    """The size of a dimension of a graph input, which ``sizes`` may also name ``input:axis``."""
+    if value.shape is None:
+        return None
+    return sizes.get(f"{value.name}:{axis}", dim_size(value.shape[axis], sizes))
+
+
 def static_shape(value: ir.Value | None) -> tuple[int, ...] | None:
     """The shape of a value if all of it is known, else None."""
     if value is None or value.shape is None:

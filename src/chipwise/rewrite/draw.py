@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from chipwise.check.symbolic import dim_size, dim_symbols
+from chipwise.check.symbolic import dim_symbols, input_dim_size
 from chipwise.errors import RewriteError
 from chipwise.rewrite.pass_ import Feed
 
@@ -78,10 +78,10 @@ def _shape(value: ir.Value, dims: dict[str, int]) -> tuple[int, ...]:
             sizes.append(dim)
             continue
         default = _BATCH if axis == 0 else _LENGTH
-        if dim_size(dim, dims) is None:
+        if input_dim_size(value, axis, dims) is None:
             for symbol in dim_symbols(dim):
                 dims.setdefault(symbol, default)
-        size = dim_size(dim, dims)
+        size = input_dim_size(value, axis, dims)
         sizes.append(default if size is None else size)
     return tuple(sizes)
 

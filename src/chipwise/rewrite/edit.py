@@ -18,18 +18,26 @@ from onnx_ir.passes.common import (
 
 
 class Patch:
-    """Builds nodes in front of one node and puts their results in the place of old values.
+    """Builds nodes beside one node and puts their results in the place of old values.
 
     Args:
-        before: The node that the new nodes are put in front of.
+        node: The node that the new nodes are put in front of.
     """
 
-    def __init__(self, before: ir.Node) -> None:
-        graph = before.graph
+    def __init__(self, node: ir.Node) -> None:
+        graph = node.graph
         if graph is None:
             raise ValueError("the node belongs to no graph")
-        self._before = before
+        self._anchor = node
         self._graph = graph
+        self._behind = False
+
+    @classmethod
+    def behind(cls, node: ir.Node) -> Patch:
+        """A patch whose nodes come right after a node."""
+        patch = cls(node)
+        patch._behind = True
+        return patch
 
     def op(
         self,
@@ -53,7 +61,11 @@ class Patch:
         if like is not None:
             node.outputs[0].type = like.type
             node.outputs[0].shape = None if like.shape is None else like.shape.copy()
-        self._graph.insert_before(self._before, node)
+        if self._behind:
+            self._graph.insert_after(self._anchor, node)
+            self._anchor = node
+        else:
+            self._graph.insert_before(self._anchor, node)
         return node.outputs[0]
 
     def constant(self, array: npt.NDArray[Any] | float | int, dtype: ir.DataType | None = None) -> ir.Value:

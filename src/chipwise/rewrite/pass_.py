@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy.typing as npt
@@ -44,13 +44,14 @@ class RewriteContext:
 
     Attributes:
         samples: Real inputs. Without any, inputs are drawn from the declared shapes, and the proof says so.
-        dims: Sizes for symbolic dimensions where inputs are drawn.
+        dims: Sizes of symbolic dimensions by name, or by ``input:axis`` for one without a name. fix_shapes sets them,
+            and inputs are drawn with them.
         seed: Seed of drawn inputs.
         threads: Threads a run may use.
     """
 
     samples: tuple[Feed, ...] = ()
-    dims: Mapping[str, int] | None = None
+    dims: Mapping[str, int] = field(default_factory=dict)
     seed: int = 0
     threads: int = 2
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from chipwise.check.symbolic import dim_size, dim_symbols
+from chipwise.check.symbolic import dim_symbols, input_dim_size
 from chipwise.errors import InputError, QueryFileError
 from chipwise.rewrite.infer import infer_types
 from chipwise.rewrite.pass_ import EXACT, PassResult, RewriteContext, Tolerance
@@ -46,11 +46,9 @@ class FixShapes:
     4. Shapes inside the graph are inferred again.
     5. A dimension that nothing was given for stays, and a note names it.
 
-    Attributes:
-        dims: Sizes by dimension name or ``input:axis``.
+    The sizes are those of the context.
     """
 
-    dims: Mapping[str, int] = field(default_factory=dict)
     name: str = "fix_shapes"
     requires: tuple[str, ...] = ()
     optional: bool = False
@@ -62,7 +60,7 @@ class FixShapes:
         Raises:
             InputError: A size is not positive, or a name is none of the model's.
         """
-        self._require_known(model)
+        _require_known(model, context.dims)
         fixed: dict[str, int] = {}
         left: list[str] = []
         for value in _fed_inputs(model):
@@ -72,7 +70,7 @@ class FixShapes:
             for axis, dim in enumerate(value.shape):
                 if isinstance(dim, int):
                     continue
-                size = self.dims.get(f"{value.name}:{axis}", dim_size(dim, self.dims))
+                size = input_dim_size(value, axis, context.dims)
                 label = str(dim.value) if dim.value else f"{value.name}:{axis}"
                 if size is None:
                     left.append(label)
@@ -87,24 +85,25 @@ class FixShapes:
             notes.append(f"left symbolic: {', '.join(sorted(set(left)))}")
         return PassResult(model, bool(fixed), tuple(notes))
 
-    def _require_known(self, model: ir.Model) -> None:
-        bad = {name: size for name, size in self.dims.items() if size < 1}
-        if bad:
-            raise InputError(f"sizes must be positive, got {bad}", remedy="give sizes of at least 1")
-        known: set[str] = set()
-        named: set[str] = set()
-        for value in _fed_inputs(model):
-            for axis, dim in enumerate(value.shape or ()):
-                if isinstance(dim, int):
-                    continue
-                known |= {f"{value.name}:{axis}", str(dim.value)}
-                named |= dim_symbols(dim) or {f"{value.name}:{axis}"}
-        unknown = sorted(set(self.dims) - known - named)
-        if unknown:
-            raise InputError(
-                f"the model has no dimension {', '.join(unknown)}",
-                remedy=f"its symbolic dimensions are {', '.join(sorted(named)) or 'none'}",
-            )
+
+def _require_known(model: ir.Model, dims: Mapping[str, int]) -> None:
+    bad = {name: size for name, size in dims.items() if size < 1}
+    if bad:
+        raise InputError(f"sizes must be positive, got {bad}", remedy="give sizes of at least 1")
+    known: set[str] = set()
+    named: set[str] = set()
+    for value in _fed_inputs(model):
+        for axis, dim in enumerate(value.shape or ()):
+            if isinstance(dim, int):
+                continue
+            known |= {f"{value.name}:{axis}", str(dim.value)}
+            named |= dim_symbols(dim) or {f"{value.name}:{axis}"}
+    unknown = sorted(set(dims) - known - named)
+    if unknown:
+        raise InputError(
+            f"the model has no symbolic dimension {', '.join(unknown)}",
+            remedy=f"it has {', '.join(sorted(named)) or 'none'}",
+        )
 
 
 def _fed_inputs(model: ir.Model) -> list[ir.Value]:
