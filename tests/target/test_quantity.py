@@ -16,7 +16,7 @@ def test_unknown_is_never_a_number(value: float) -> None:
 
 
 def test_a_quantity_is_kept_in_a_base_unit() -> None:
-    with pytest.raises(ValueError, match="unit: expected one of .*got 'GB/s'"):
+    with pytest.raises(ValueError, match=r"unit: expected one of .*got 'GB/s'"):
         Quantity(1, "GB/s", SOURCE)
 
 

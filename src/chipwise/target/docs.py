@@ -21,8 +21,6 @@ from chipwise.target.units import UNITS
 
 _INTRO = f"""# Targets
 
-Generated from the catalogue by `chipwise.target.docs.render()`; do not edit.
-
 A target is a chip on a board in a mode. `chipwise targets` lists them, `chipwise targets rk3576` tells all about one,
 `chipwise targets host` measures the machine it runs on. A mode other than the first is chosen as `rk3588@ddr-4224`.
 

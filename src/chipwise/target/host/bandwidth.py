@@ -23,7 +23,7 @@ def buffer_bytes(machine: Machine) -> int:
     return min(wanted, _MOST_BYTES, max(free // 4, 1 << 20))
 
 
-def read_bandwidth(machine: Machine, today: str, budget_s: float = 0.6) -> Quantity:
+def read_bandwidth(machine: Machine, today: str, budget_s: float = 0.4) -> Quantity:
     """Measure reads of main memory by all usable cores at once.
 
     Each thread takes the maximum of a float32 array of its own: numpy does that without the interpreter lock, in

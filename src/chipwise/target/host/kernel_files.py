@@ -21,14 +21,3 @@ def integer(path: Path) -> int | None:
         return None if content is None else int(content)
     except ValueError:
         return None
-
-
-def cpu_list(content: str | None) -> frozenset[int]:
-    """The CPUs of a kernel list such as ``0-3,6``; empty if it is no such list."""
-    cpus: set[int] = set()
-    for part in (content or "").split(","):
-        first, _, last = part.strip().partition("-")
-        if not first.isdigit() or not (last or first).isdigit():
-            return frozenset()
-        cpus.update(range(int(first), int(last or first) + 1))
-    return frozenset(cpus)
