@@ -7,6 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# A busy machine is no error.
+settings.register_profile("chipwise", deadline=None)
+settings.load_profile("chipwise")
 
 ROOT = Path(__file__).parent.parent
 
