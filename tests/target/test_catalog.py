@@ -32,7 +32,7 @@ def test_catalog_holds_every_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "close"), [("rk3589", "rk3588"), ("RK-3576", "rk3576"), ("orin-nano-super", "orin-nano")]
+    ("name", "close"), [("rk3589", "rk3588"), ("RK-3576", "rk3576"), ("orin-nano-super", "orin-nano@super")]
 )
 def test_an_unknown_name_is_answered_with_the_closest_and_all_known(name: str, close: str) -> None:
     with pytest.raises(UnknownTargetError) as caught:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from chipwise.errors import InputError, UnknownTargetError
@@ -62,7 +63,7 @@ def load_target(name: str, folders: Sequence[Path] | None = None) -> Target:
     base, _, mode = name.strip().lower().partition("@")
     files = _files(folders)
     if base not in files:
-        raise _unknown(name, [HOST, *sorted(files)])
+        raise UnknownTargetError(f"there is no target {name!r}", remedy=_did_you_mean(name, files))
     return _load(base, mode, files)
 
 
@@ -111,11 +112,15 @@ def _mode(chip: Chip, name: str) -> Mode | None:
     raise UnknownTargetError(f"{chip.name} has no mode {name!r}", remedy=f"its modes: {listed}")
 
 
-def _unknown(name: str, known: Sequence[str]) -> UnknownTargetError:
-    return UnknownTargetError(f"there is no target {name!r}", remedy=_did_you_mean(name, known))
-
-
-def _did_you_mean(name: str, known: Sequence[str] | Mapping[str, Path]) -> str:
-    close = difflib.get_close_matches(name.lower(), list(known), n=1, cutoff=0.5)
+def _did_you_mean(name: str, files: Mapping[str, Path]) -> str:
+    known = [HOST, *sorted(files)]
+    close = difflib.get_close_matches(name.lower(), [*known, *_with_modes(files)], n=1, cutoff=0.5)
     hint = f"did you mean {close[0]}? " if close else ""
     return f"{hint}known targets: {', '.join(known)}"
+
+
+def _with_modes(files: Mapping[str, Path]) -> Iterator[str]:
+    for name, path in files.items():
+        with suppress(InputError):  # another file's fault is not what is asked about
+            noun = catalog_file.read(path, _COMMON)
+            yield from (f"{name}@{mode.name}" for mode in getattr(noun, "modes", ()))
