@@ -15,11 +15,6 @@ class Detokenizer:
         """The text that became complete. Bytes that can be no character read as U+FFFD."""
         return self._decoder.decode(raw)
 
-    @property
-    def pending(self) -> bool:
-        """Whether the start of a character waits for its rest."""
-        return bool(self._decoder.getstate()[0])
-
     def drop(self) -> None:
         """Forget a character whose rest will not come: the answer ended inside it."""
         self._decoder.reset()

@@ -84,7 +84,7 @@ class Sampler:
             return best
         self._weigh(logits, peak, params.temperature)
         draw = float(chance.random())
-        return self._draw(draw) if params.top_p >= 1.0 else self._draw_nucleus(draw, params.top_p)
+        return self._draw(draw) if params.top_p >= 1.0 else self._draw_nucleus(logits, draw, params.top_p)
 
     def logprobs(self, logits: npt.NDArray[np.float32], token: int, n_top: int) -> TokenLogprobs:
         """The log probability of a token and of the ``n_top`` likeliest ones.
@@ -118,7 +118,7 @@ class Sampler:
         rest = at - float(blocks[block - 1]) if block else at
         return start + _index(inside, rest)
 
-    def _draw_nucleus(self, draw: float, top_p: float) -> int:
+    def _draw_nucleus(self, logits: npt.NDArray[np.float32], draw: float, top_p: float) -> int:
         weights = self._weights
         total = float(np.add.reduceat(weights, self._starts).sum(dtype=np.float64))
         # All tokens this light weigh at most 1 - top_p together, so the nucleus lies within the others.
@@ -126,10 +126,10 @@ class Sampler:
         lightest = 0.9 * (1.0 - top_p) * total / len(weights)
         np.greater(weights, np.float32(lightest), out=self._chosen)
         ids = np.flatnonzero(self._chosen)
-        order = np.argsort(-weights[ids], kind="stable")
-        sums = weights[ids[order]].cumsum(dtype=np.float64)
+        ids = ids[np.argsort(-logits[ids], kind="stable")]
+        sums = weights[ids].cumsum(dtype=np.float64)
         count = min(int(sums.searchsorted(top_p * total * (1.0 - 1e-9), side="left")) + 1, len(sums))
-        return int(ids[order[_index(sums[:count], draw * float(sums[count - 1]))]])
+        return int(ids[_index(sums[:count], draw * float(sums[count - 1]))])
 
     def _likeliest(self, logits: npt.NDArray[np.float32], count: int) -> list[int]:
         if count == 0:

@@ -1,0 +1,90 @@
+"""A tokenizer of bytes and null models for tests of the server."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from tokenizers import AddedToken, decoders, pre_tokenizers
+from tokenizers import Tokenizer as FastTokenizer
+from tokenizers.models import BPE
+
+from chipwise.engine import Batch
+from chipwise.engine.null import NullOptions, NullSession
+from chipwise.model.chat_template import ChatTemplate
+from chipwise.model.tokenizer import SpecialTokens, Tokenizer
+from chipwise.serve.served_model import ServedModel
+
+BOS, EOS = 256, 257
+VOCAB = 260  # two ids have no token, as in models whose embedding is padded
+
+TEMPLATE = (
+    "{% for m in messages %}{% if m.content == 'refuse' %}{{ raise_exception('not this') }}{% endif %}"
+    "<{{ m.role }}>{{ m.content }}\n{% endfor %}"
+)
+
+
+def byte_alphabet() -> list[str]:
+    """The byte-level alphabet by byte (the tokenizers package gives it without an order)."""
+    shown = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    hidden = iter(range(0x100, 0x200))
+    alphabet = [chr(b) if b in shown else chr(next(hidden)) for b in range(256)]
+    assert sorted(alphabet) == sorted(pre_tokenizers.ByteLevel.alphabet())
+    return alphabet
+
+
+def byte_tokenizer(*, add_bos: bool = False) -> Tokenizer:
+    """A token is a byte and its id the byte's value; two special tokens follow."""
+    vocab = {char: byte for byte, char in enumerate(byte_alphabet())}
+    fast = FastTokenizer(BPE(vocab=vocab, merges=[]))
+    fast.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    fast.decoder = decoders.ByteLevel()
+    fast.add_special_tokens([AddedToken("<bos>", special=True), AddedToken("<end>", special=True)])
+    return Tokenizer(fast, SpecialTokens(bos_id=BOS, eos_ids=(EOS,), pad_id=None, add_bos=add_bos))
+
+
+def null_model(
+    n_slots: int = 4, max_context: int = 256, *, chat: bool = True, add_bos: bool = False, **options
+) -> ServedModel:
+    """A null model that speaks bytes."""
+    session = NullSession(n_slots, max_context, NullOptions(**{"vocab_size": VOCAB, **options}))
+    template = ChatTemplate(TEMPLATE) if chat else None
+    return ServedModel("null-bytes", session, byte_tokenizer(add_bos=add_bos), template, 1_700_000_000, "fp_test")
+
+
+def says(text: str, *, after: str = "\n", then_end: bool = True):
+    """A "model" that answers each prompt, which must end with ``after``, with this text, and then ends."""
+    answer = [*text.encode(), *([EOS] if then_end else [])]
+    mark = after.encode()[-1]
+
+    def next_token(history: Sequence[int]) -> int:
+        said = next(i for i, token in enumerate(reversed(history)) if token == mark)
+        return answer[said % len(answer)]
+
+    return next_token
+
+
+def alone(prompt: Sequence[int], max_tokens: int, **options) -> list[int]:
+    """What a null model says when it serves one greedy request only, its end token included."""
+    session = NullSession(1, len(prompt) + max_tokens, NullOptions(vocab_size=VOCAB, max_step_tokens=4096, **options))
+    said: list[int] = []
+    tokens, past = list(prompt), 0
+    while len(said) < max_tokens and EOS not in said:
+        batch = Batch(0, np.array([tokens], dtype=np.int64), np.array([past], dtype=np.int64))
+        said.append(int(session.step(batch).logits[0].argmax()))
+        past += len(tokens)
+        tokens = [said[-1]]
+    return said
+
+
+def text_of(tokens: Sequence[int]) -> str:
+    """The text of an answer: a character cut at its end is left out, impossible bytes read as U+FFFD."""
+    raw, text = bytes(token for token in tokens if token < 256), ""
+    while True:
+        try:
+            return text + raw.decode()
+        except UnicodeDecodeError as e:
+            text += raw[: e.start].decode()
+            if e.reason == "unexpected end of data":
+                return text
+            text, raw = text + "\ufffd", raw[e.end :]
