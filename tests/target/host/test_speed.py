@@ -28,6 +28,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(speed, "read_bandwidth", lambda machine, today: fake("B/s", 20e9))
     monkeypatch.setattr(speed, "matmul_throughput", lambda machine, dtype, today: fake("op/s", 1e11))
     monkeypatch.setattr(speed, "opset_max", lambda today: None)
+    monkeypatch.setattr(speed, "_load", lambda machine: 0.1)
     return calls
 
 
@@ -104,3 +105,20 @@ def test_the_cache_lies_where_xdg_says(monkeypatch: pytest.MonkeyPatch, value: s
     monkeypatch.setenv("XDG_CACHE_HOME", value)
     monkeypatch.setenv("HOME", "/home/somebody")
     assert str(speed.cache_folder()) == (expected or "/home/somebody/.cache/chipwise")
+
+
+def test_what_a_busy_machine_gave_is_measured_anew_when_it_is_quiet(
+    machine: Machine, tmp_path: Path, measured: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(speed, "_load", lambda machine: 3.0)
+    busy = speed.host_speed(machine, tmp_path / "cache")
+    assert busy is not None
+    assert busy.read_bps.note == "perhaps too low: the machine was busy (3.0 programs a core)"
+    speed.host_speed(machine, tmp_path / "cache")
+    assert len(measured) == 3
+    monkeypatch.setattr(speed, "_load", lambda machine: 0.2)
+    quiet = speed.host_speed(machine, tmp_path / "cache")
+    assert quiet is not None
+    assert quiet.read_bps.note == ""
+    assert speed.host_speed(machine, tmp_path / "cache") == quiet
+    assert len(measured) == 6

@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import json
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Literal
@@ -36,6 +36,7 @@ class HostSpeed:
         fp32_ops: Operations a second of a float32 matrix product.
         int8_ops: The same of an int8 product.
         opset_max: The highest ONNX opset of the installed ONNX Runtime.
+        load: Programs that wanted a core, a core, while it was measured (1 minute's average).
     """
 
     key: str
@@ -43,14 +44,18 @@ class HostSpeed:
     fp32_ops: Quantity
     int8_ops: Quantity
     opset_max: Quantity | None
+    load: float
 
 
 _STORED = TypeAdapter(HostSpeed)
 _MOST_BYTES = 1 << 16
+_BUSY = 0.75
 
 
 def host_speed(machine: Machine, folder: Path, measure: Measure = "once") -> HostSpeed | None:
     """The machine's speed, from the cache or measured (about 3 seconds) and then cached.
+
+    What was measured on a busy machine is measured anew once it is quieter.
 
     Args:
         machine: The machine.
@@ -59,16 +64,18 @@ def host_speed(machine: Machine, folder: Path, measure: Measure = "once") -> Hos
     """
     key = _key(machine)
     path = folder / f"host-{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
+    load = _load(machine)
     cached = None if measure == "again" else _cached(path, key)
-    if cached is not None or measure == "never":
+    if measure == "never" or (cached is not None and not (cached.load > _BUSY and load < cached.load / 2)):
         return cached
     today = datetime.now(timezone.utc).date().isoformat()
     speed = HostSpeed(
         key=key,
-        read_bps=read_bandwidth(machine, today),
-        fp32_ops=matmul_throughput(machine, "fp32", today),
-        int8_ops=matmul_throughput(machine, "int8", today),
+        read_bps=_noted(read_bandwidth(machine, today), load),
+        fp32_ops=_noted(matmul_throughput(machine, "fp32", today), load),
+        int8_ops=_noted(matmul_throughput(machine, "int8", today), load),
         opset_max=opset_max(today),
+        load=load,
     )
     with contextlib.suppress(OSError, OutputError):  # a read-only home: the figures are good all the same
         folder.mkdir(parents=True, exist_ok=True)
@@ -85,6 +92,20 @@ def cache_folder() -> Path:
 def _key(machine: Machine) -> str:
     cores = " + ".join(f"{n} {kind}" for kind, n in machine.cpu.clusters.items()) or machine.cpu.model
     return f"{cores}, {machine.threads} threads, chipwise {__version__}, onnxruntime {onnxruntime.__version__}"
+
+
+def _load(machine: Machine) -> float:
+    try:
+        return os.getloadavg()[0] / machine.threads
+    except OSError:
+        return 0.0
+
+
+def _noted(quantity: Quantity, load: float) -> Quantity:
+    if load <= _BUSY:
+        return quantity
+    busy = f"perhaps too low: the machine was busy ({load:.1f} programs a core)"
+    return replace(quantity, note=f"{quantity.note}; {busy}".lstrip("; "))
 
 
 def _cached(path: Path, key: str) -> HostSpeed | None:
