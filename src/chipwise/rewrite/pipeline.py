@@ -167,6 +167,6 @@ def _apply(one: Pass, bench: _Bench) -> PassResult:
 def _require_order(passes: Sequence[Pass]) -> None:
     names = [one.name for one in passes]
     for index, one in enumerate(passes):
-        late = [name for name in one.requires if name in names[index:]]
+        late = [name for name in one.requires if name in names[index:] and name not in names[:index]]
         if late:
             raise RewriteError(f"the pass {one.name} must come after {', '.join(late)}", remedy="reorder the passes")

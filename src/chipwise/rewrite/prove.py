@@ -26,7 +26,7 @@ class OutputDifference:
     Attributes:
         output: The output's name.
         max_abs: Largest difference, in the output's unit; infinite where only one side is finite.
-        max_rel: ``max_abs`` over the output's largest finite magnitude before.
+        max_rel: ``max_abs`` over the output's largest finite magnitude, before or after.
         cured: Values that were NaN before and are finite after; they count only here.
     """
 
@@ -87,8 +87,8 @@ def compare(output: str, before: Array, after: Array) -> OutputDifference:
     with np.errstate(invalid="ignore"):
         distance = np.where(both, np.abs(old - new), 0.0)
     max_abs = float("inf") if broken.any() else float(np.max(distance, initial=0.0))
-    magnitude = float(np.max(np.abs(old), initial=0.0, where=np.isfinite(old)))
-    max_rel = max_abs / magnitude if magnitude else (0.0 if max_abs == 0 else float("inf"))
+    magnitude = float(max(np.max(np.abs(one), initial=0.0, where=np.isfinite(one)) for one in (old, new)))
+    max_rel = max_abs / magnitude if magnitude else max_abs
     return OutputDifference(output, max_abs, max_rel, int(cured.sum()))
 
 

@@ -10,9 +10,9 @@ import numpy.typing as npt
 import onnx_ir as ir
 import onnxruntime as ort
 
+from chipwise.check.weightless import weightless_proto
 from chipwise.errors import InputError, RewriteError
 from chipwise.rewrite.pass_ import Feed
-from chipwise.rewrite.weightless import weightless_proto
 
 Array = npt.NDArray[Any]
 

@@ -7,8 +7,8 @@ from typing import Any
 import onnx
 import onnx_ir as ir
 
+from chipwise.check.opset_schema import schema_of
 from chipwise.rewrite.edit import all_nodes, inline_functions
-from chipwise.rewrite.opset.schema import schema_of
 
 # Bodies are put under a domain of their own while they are inlined, so that no standard operator matches them.
 _DOMAIN = "chipwise.body"

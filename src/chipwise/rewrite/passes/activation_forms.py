@@ -4,32 +4,18 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-import numpy as np
 import onnx_ir as ir
 
-from chipwise.rewrite import elementwise
+from chipwise.check.activations import Activation, Found, find_activation
 from chipwise.rewrite.edit import Patch, all_nodes, remove_unused
 from chipwise.rewrite.pass_ import ROUNDED, PassResult, RewriteContext, Tolerance
-from chipwise.rewrite.passes.opset_conversion import opset_of
+from chipwise.rewrite.passes.opset_conversion import OpsetConversion, opset_of
 
-Activation = Literal["gelu", "gelu_tanh", "silu", "mish"]
 Form = Literal["operator", "written_out"]
-
-_GRID = np.linspace(-8.0, 8.0, 321)
-# Constants like 0.7071 in float16 are 1e-4 off; GELU and its approximation by tanh lie 5e-4 apart.
-_SAME = 1.5e-4
-
-_FUNCTIONS: dict[Activation, Callable[[elementwise.Float64], elementwise.Float64]] = {
-    "gelu": elementwise.gelu,
-    "gelu_tanh": elementwise.gelu_tanh,
-    "silu": elementwise.silu,
-    "mish": elementwise.mish,
-}
-_VALUES = {name: function(_GRID) for name, function in _FUNCTIONS.items()}
 
 # The operator of each, and the first opset that has it.
 OPERATORS: dict[Activation, tuple[str, int]] = {
@@ -38,9 +24,6 @@ OPERATORS: dict[Activation, tuple[str, int]] = {
     "silu": ("Swish", 24),
     "mish": ("Mish", 18),
 }
-
-# What an activation ends with, written out or not.
-_LAST = frozenset({"Mul", "Div", "Gelu", "Swish", "Mish", "QuickGelu", "FastGelu"})
 
 # The written-out forms, as PyTorch exports them: toolchains look for these.
 _WRITTEN: dict[Activation, tuple[str, ...]] = {
@@ -63,7 +46,8 @@ class ActivationForms:
        the other: they differ by 5e-4.
     3. SiLU, ``x * sigmoid(x)`` or ``Swish`` (opset 24) or ``com.microsoft.QuickGelu`` with alpha 1.
     4. Mish, ``x * tanh(softplus(x))`` in any form, or ``Mish`` (opset 18).
-    5. An activation in the wanted form, or whose operator is newer than the model's opset, stays.
+    5. An operator newer than the model's opset raises the opset.
+    6. An activation in the wanted form stays.
 
     Attributes:
         forms: The form wanted, by activation; one that is not named stays.
@@ -77,55 +61,50 @@ class ActivationForms:
 
     def apply(self, model: ir.Model, context: RewriteContext) -> PassResult:
         """Rewrite each activation that is not in its wanted form."""
-        opset = opset_of(model)
+        notes: list[str] = []
+        wanted = self._unfit(model)
+        if not wanted:
+            return PassResult(model, False)
+        needed = max((OPERATORS[one.kind][1] for one in wanted if self.forms[one.kind] == "operator"), default=0)
+        if opset_of(model) < needed:
+            raised = OpsetConversion(lowest=needed).apply(model, context)
+            model, notes = raised.model, list(raised.notes)
+            wanted = self._unfit(model)
         changed: Counter[str] = Counter()
-        kept: set[str] = set()
-        for node in all_nodes(model):
-            found = find_activation(node) if node.graph is not None else None
-            if found is None:
-                continue
-            kind, source, nodes = found
-            form = self.forms.get(kind)
-            if form is None or _has_form(nodes, kind, form):
-                continue
-            operator, since = OPERATORS[kind]
-            if form == "operator" and opset < since:
-                kept.add(f"{kind} stays written out: {operator} needs opset {since}, the model has {opset}")
-                continue
-            _rewrite(node, source, kind, form)
-            changed[f"{kind} {'as operator' if form == 'operator' else 'written out'}"] += 1
-        if changed:
-            remove_unused(model)
-        notes = [f"{count} {what}" for what, count in sorted(changed.items())]
-        return PassResult(model, bool(changed), (*notes, *sorted(kept)))
+        for stale in wanted:
+            # Rewriting one may have replaced what the next one reads.
+            one = find_activation(stale.nodes[-1]) or stale
+            form = self.forms[one.kind]
+            _rewrite(one, form)
+            changed[f"{one.kind} {'as operator' if form == 'operator' else 'written out'}"] += 1
+        remove_unused(model)
+        notes += [f"{count} {what}" for what, count in sorted(changed.items())]
+        return PassResult(model, True, tuple(notes))
+
+    def _unfit(self, model: ir.Model) -> list[Found]:
+        """The activations that are not in the form wanted."""
+        found = (find_activation(node) for node in all_nodes(model))
+        return [one for one in found if one is not None and not self._fits(one)]
+
+    def _fits(self, found: Found) -> bool:
+        """Whether an activation has the form wanted, or none is wanted."""
+        form = self.forms.get(found.kind)
+        if form is None:
+            return True
+        if form == "operator":
+            return len(found.nodes) == 1 and found.nodes[0].op_type == OPERATORS[found.kind][0]
+        return tuple(node.op_type for node in found.nodes) == _WRITTEN[found.kind]
 
 
-def find_activation(node: ir.Node) -> tuple[Activation, ir.Value, list[ir.Node]] | None:
-    """The activation that ends with a node: its kind, its input, its nodes in order; None if none does."""
-    if node.op_type not in _LAST or not elementwise.is_elementwise(node):
-        return None
-    for source, nodes in elementwise.sources(node):
-        values = elementwise.compute(nodes, source, _GRID)
-        for kind, wanted in _VALUES.items():
-            if np.max(np.abs(values - wanted)) < _SAME:
-                return kind, source, nodes
-    return None
-
-
-def _has_form(nodes: list[ir.Node], kind: Activation, form: Form) -> bool:
-    if form == "operator":
-        return len(nodes) == 1 and nodes[0].op_type == OPERATORS[kind][0]
-    return tuple(node.op_type for node in nodes) == _WRITTEN[kind]
-
-
-def _rewrite(sink: ir.Node, x: ir.Value, kind: Activation, form: Form) -> None:
+def _rewrite(found: Found, form: Form) -> None:
+    sink = found.nodes[-1]
     patch = Patch(sink)
     old = sink.outputs[0]
     if form == "operator":
-        attributes = {"approximate": "tanh"} if kind == "gelu_tanh" else {}
-        new = patch.op(OPERATORS[kind][0], [x], attributes, like=old)
+        attributes = {"approximate": "tanh"} if found.kind == "gelu_tanh" else {}
+        new = patch.op(OPERATORS[found.kind][0], [found.source], attributes, like=old)
     else:
-        new = _write_out(patch, x, kind, old)
+        new = _write_out(patch, found.source, found.kind, old)
     patch.replace(old, new)
 
 

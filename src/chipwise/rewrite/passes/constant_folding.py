@@ -9,8 +9,8 @@ import onnx_ir as ir
 from onnxscript.optimizer import optimize_ir
 
 from chipwise.check.constants import constant_tensor
+from chipwise.check.infer import infer_types, quiet_libraries
 from chipwise.rewrite.edit import all_nodes, attribute_int, inline_functions, lift_constants, remove_unused
-from chipwise.rewrite.infer import infer_types, quiet_libraries
 from chipwise.rewrite.pass_ import ROUNDED, PassResult, RewriteContext, Tolerance
 from chipwise.rewrite.passes.widen_floats import widened
 

@@ -19,8 +19,8 @@ from onnxscript.rewriter.rules.common import (
     successive_relu_rule,
 )
 
+from chipwise.check.infer import infer_types, quiet_libraries
 from chipwise.rewrite.edit import all_nodes, lift_constants, remove_unused
-from chipwise.rewrite.infer import infer_types, quiet_libraries
 from chipwise.rewrite.pass_ import PassResult, RewriteContext, Tolerance
 
 _RULES = (

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
+from chipwise.check.infer import infer_types
 from chipwise.check.symbolic import static_shape
 from chipwise.rewrite.edit import Patch, all_nodes, remove_unused
-from chipwise.rewrite.infer import infer_types
 from chipwise.rewrite.pass_ import ROUNDED, PassResult, RewriteContext, Tolerance
 
 

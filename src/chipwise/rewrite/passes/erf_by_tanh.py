@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
+from chipwise.check.activations import find_activation
 from chipwise.rewrite.edit import Patch, all_nodes, remove_unused
 from chipwise.rewrite.pass_ import PassResult, RewriteContext, Tolerance
-from chipwise.rewrite.passes.activation_forms import find_activation
 
 # Coefficients of x, x^3, ... in erf(x) ~ tanh(p(x)), by weighted least squares on [0, 3.4]: largest error 2.9e-6.
 COEFFICIENTS = (1.12835821, 0.102932797, -0.000496735472, -0.000415173510, 0.0000322496852)
@@ -41,8 +41,8 @@ class ErfByTanh:
         if not self.in_gelu:
             for node in all_nodes(model):
                 found = find_activation(node)
-                if found is not None and found[0] == "gelu":
-                    kept |= set(found[2])
+                if found is not None and found.kind == "gelu":
+                    kept |= set(found.nodes)
         erfs = [node for node in all_nodes(model) if node.op_type == "Erf" and not node.domain and node not in kept]
         for node in erfs:
             _replace(node)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
+from chipwise.check.infer import infer_types
 from chipwise.check.symbolic import dim_symbols, input_dim_size
 from chipwise.errors import InputError, QueryFileError
-from chipwise.rewrite.infer import infer_types
 from chipwise.rewrite.pass_ import EXACT, PassResult, RewriteContext, Tolerance
 
 

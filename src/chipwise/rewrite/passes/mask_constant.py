@@ -93,16 +93,25 @@ def _loses_dead_rows(site: MaskSite, found: MaskRange) -> bool:
 
 
 def _select(site: MaskSite, number: float) -> bool:
-    """Put ``Where(a mask is low, number, scores + masks)`` behind the last Add."""
+    """Put ``Where(a mask is low, number for each such mask, scores + masks)`` behind the last Add.
+
+    A key that two masks block weighed nothing beside one that a single mask blocks, so it counts twice here too.
+    """
     joined = site.join.outputs[0]
     users = list(joined.uses())
     patch = Patch.behind(site.join)
     dtype = joined.dtype or ir.DataType.FLOAT
-    low: ir.Value | None = None
+    low, zero = patch.constant(number, dtype), patch.constant(0.0, dtype)
+    half = patch.constant(number / 2, dtype)
+    blocked: ir.Value | None = None
+    total: ir.Value | None = None
     for mask in site.masks:
-        one = patch.op("Less", [mask, patch.constant(number / 2, dtype)])
-        low = one if low is None else patch.op("Or", [low, one])
-    chosen = patch.op("Where", [low, patch.constant(number, dtype), joined], like=joined)
+        one = patch.op("Less", [mask, half])
+        blocked = one if blocked is None else patch.op("Or", [blocked, one])
+        if len(site.masks) > 1:
+            level = patch.op("Where", [one, low, zero])
+            total = level if total is None else patch.op("Add", [total, level])
+    chosen = patch.op("Where", [blocked, low if total is None else total, joined], like=joined)
     for user, index in users:
         user.replace_input_with(index, chosen)
     return True

@@ -9,14 +9,14 @@ import onnx
 import onnx_ir as ir
 from onnxscript.optimizer import fold_constants
 
+from chipwise.check.infer import infer_types, quiet_libraries
+from chipwise.check.opset_schema import accepted, is_standard, schema_of, unchanged
+from chipwise.check.weightless import restore_weights, weightless_proto
 from chipwise.errors import RewriteError
 from chipwise.rewrite.edit import all_nodes, inline_functions, lift_constants, remove_unused
-from chipwise.rewrite.infer import infer_types, quiet_libraries
 from chipwise.rewrite.opset.adapters import adapt
 from chipwise.rewrite.opset.function_body import expand
-from chipwise.rewrite.opset.schema import accepted, is_standard, schema_of, unchanged
 from chipwise.rewrite.pass_ import ROUNDED, PassResult, RewriteContext, Tolerance
-from chipwise.rewrite.weightless import restore_weights, weightless_proto
 
 # Nodes that need no change wait here while the standard converter, which skips foreign domains, does the others.
 _SHIELD = "chipwise.shield"

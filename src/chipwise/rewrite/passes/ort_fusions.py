@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import onnx_ir as ir
 from onnxscript.rewriter.ort_fusions import optimize_for_ort
 
+from chipwise.check.infer import quiet_libraries
 from chipwise.rewrite.edit import remove_unused
-from chipwise.rewrite.infer import quiet_libraries
 from chipwise.rewrite.pass_ import PassResult, RewriteContext, Tolerance
 
 MICROSOFT = "com.microsoft"

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
+from chipwise.check.infer import infer_types
 from chipwise.rewrite.edit import all_nodes, inline_functions, lift_constants
-from chipwise.rewrite.infer import infer_types
 from chipwise.rewrite.pass_ import PassResult, RewriteContext, Tolerance
 
 _NARROW = frozenset({ir.DataType.FLOAT16, ir.DataType.BFLOAT16})

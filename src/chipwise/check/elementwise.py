@@ -129,12 +129,24 @@ def _between(source: ir.Value, sink: ir.Node) -> list[ir.Node] | None:
                 return None
             stack.append(producer)
     inside = set(found)
-    if any(
-        user not in inside for node in found if node is not sink for value in node.outputs for user, _ in value.uses()
-    ):
+    outputs = [value for node in found if node is not sink for value in node.outputs]
+    if any(user not in inside for value in outputs for user, _ in value.uses()):
         return None
-    order = {node: index for index, node in enumerate(sink.graph or ())} if len(found) > 1 else {}
-    return sorted(found, key=lambda node: order.get(node, 0))
+    return _ordered(sink, inside)
+
+
+def _ordered(sink: ir.Node, inside: set[ir.Node]) -> list[ir.Node]:
+    """The nodes of a region, each after those it reads."""
+    done: list[ir.Node] = []
+    stack = [(sink, False)]
+    while stack:
+        node, ready = stack.pop()
+        if ready:
+            done.append(node)
+        elif node not in done:
+            stack.append((node, True))
+            stack += [(p, False) for p in node.predecessors() if p in inside and p not in done]
+    return list(dict.fromkeys(done))
 
 
 def compute(nodes: list[ir.Node], source: ir.Value, x: Float64) -> Float64:

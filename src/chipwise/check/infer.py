@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import onnx
 import onnx_ir as ir
 
-from chipwise.rewrite.weightless import weightless_proto
+from chipwise.check.weightless import weightless_proto
 
 _NOISY = ("onnx_ir", "onnxscript", "onnxslim")
 
