@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from chipwise.engine.batch import Batch
 from chipwise.errors import EngineError
 
 
@@ -19,33 +18,36 @@ class KvPool:
     def __init__(self, layers: int, n_slots: int, kv_heads: int, max_context: int, head_dim: int) -> None:
         self.layers, self.n_slots, self.max_context = layers, n_slots, max_context
         shape = (n_slots, kv_heads, max_context, head_dim)
-        self._arrays = {
-            (layer, part): np.zeros(shape, np.float32) for layer in range(layers) for part in ("key", "value")
-        }
+        try:
+            self._arrays = {
+                (layer, part): np.zeros(shape, np.float32) for layer in range(layers) for part in ("key", "value")
+            }
+        except (MemoryError, ValueError) as e:
+            raise EngineError(
+                f"no memory for the KV cache of {n_slots} slots of {max_context} tokens",
+                where="KV pool",
+                remedy="take fewer slots or a shorter context",
+            ) from e
 
     def view(self, layer: int, part: str, first: int, rows: int) -> npt.NDArray[np.float32]:
         """The memory of neighbouring slots, float32 ``[rows, kv_heads, max_context, head_dim]``."""
         return self._arrays[layer, part][first : first + rows]
 
     def move(self, source: int, target: int, tokens: int) -> None:
-        """Copy the first ``tokens`` tokens of a slot over another's."""
+        """Copy the first ``tokens`` tokens of a slot over another's.
+
+        Raises:
+            EngineError: A slot is not there, or holds fewer tokens.
+        """
+        if not (0 <= source < self.n_slots and 0 <= target < self.n_slots and 0 <= tokens <= self.max_context):
+            raise EngineError(
+                f"{tokens} tokens from slot {source} to {target}; there are {self.n_slots} slots of {self.max_context}",
+                where="KV pool",
+            )
         if source == target or tokens == 0:
             return
         for array in self._arrays.values():
             array[target, :, :tokens] = array[source, :, :tokens]
-
-    def check(self, batch: Batch) -> None:
-        """Refuse a batch that does not fit the pool.
-
-        Raises:
-            EngineError: It names a slot that is not there, or more tokens than a slot holds.
-        """
-        if batch.first_slot < 0 or batch.rows < 1 or batch.first_slot + batch.rows > self.n_slots:
-            last = batch.first_slot + batch.rows - 1
-            raise EngineError(f"slots {batch.first_slot}..{last} of a pool of {self.n_slots}", where="KV pool")
-        longest = int(batch.past.max()) + batch.new_tokens
-        if longest > self.max_context:
-            raise EngineError(f"{longest} tokens in a slot of {self.max_context}", where="KV pool")
 
     def close(self) -> None:
         """Give the memory back."""

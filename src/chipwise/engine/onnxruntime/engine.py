@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from chipwise.engine.onnxruntime.fused import FusedSession
+from chipwise.engine.onnxruntime.mask import Mask
 from chipwise.engine.onnxruntime.portable import PortableSession
 from chipwise.engine.session import Session
 from chipwise.errors import EngineError
@@ -17,8 +18,9 @@ class OnnxRuntimeEngine:
 
     Options:
         threads: Threads of one step; 0 leaves it to ONNX Runtime (one a core).
-        mask_value: The addend of masked scores in portable graphs.
-        sliding_window: Tokens a sliding layer looks back, for portable graphs that have such layers.
+        mask_value: The addend of masked scores in portable graphs; by default what the graph says.
+        sliding_window: Tokens a sliding layer looks back, for portable graphs that have such layers; by default
+            what the graph says.
     """
 
     name = "onnxruntime"
@@ -27,9 +29,11 @@ class OnnxRuntimeEngine:
         """Open ``decoder`` (one fused graph) or ``prefill`` and ``decode`` (portable graphs).
 
         Raises:
-            EngineError: A role is missing, or ONNX Runtime cannot load the graph.
+            EngineError: A role is missing, an option is malformed, or ONNX Runtime cannot load the graph.
         """
-        threads = int(options.get("threads", 0))
+        if n_slots < 1 or max_context < 1:
+            raise EngineError(f"{n_slots} slots of {max_context} tokens hold nothing", where=self.name)
+        threads = int(_number(options, "threads") or 0)
         if "decoder" in files:
             return FusedSession(files["decoder"], n_slots=n_slots, max_context=max_context, threads=threads)
         if {"prefill", "decode"} <= set(files):
@@ -39,11 +43,24 @@ class OnnxRuntimeEngine:
                 n_slots=n_slots,
                 max_context=max_context,
                 threads=threads,
-                mask_value=float(options["mask_value"]),
-                sliding_window=options.get("sliding_window"),
+                mask=_mask(options),
             )
         raise EngineError(
             f"no decoder among the files {sorted(files)}",
             where=self.name,
             remedy="a bundle for this engine needs the role 'decoder', or 'prefill' and 'decode'",
         )
+
+
+def _mask(options: Mapping[str, Any]) -> Mask:
+    window = _number(options, "sliding_window")
+    return Mask(_number(options, "mask_value"), None if window is None else int(window))
+
+
+def _number(options: Mapping[str, Any], name: str) -> int | float | None:
+    value = options.get(name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise EngineError(f"the option {name} is {value!r}, not a number", where=OnnxRuntimeEngine.name)
+    return value

@@ -9,8 +9,10 @@ import numpy.typing as npt
 import onnxruntime as ort
 
 from chipwise.engine.batch import Batch, StepOutput
+from chipwise.engine.batch_limits import BatchLimits
 from chipwise.engine.kv_pool import KvPool
-from chipwise.engine.onnxruntime.open_graph import first_line, open_graph
+from chipwise.engine.onnxruntime.decoder_graph import DecoderGraph
+from chipwise.engine.onnxruntime.open_graph import stepping
 from chipwise.errors import EngineError
 
 # A chunk of this many tokens keeps a step's activations small and still fills the cores.
@@ -25,58 +27,76 @@ class FusedSession:
     """
 
     def __init__(self, path: Path, *, n_slots: int, max_context: int, threads: int) -> None:
-        self._session = open_graph(path, threads=threads)
-        shapes = {value.name: value.shape for value in self._session.get_inputs()}
-        layers = sum(name.startswith("past.") and name.endswith(".key") for name in shapes)
-        if "seqlens_k" not in shapes or not layers:
+        graph = DecoderGraph(path, threads=threads)
+        _, kv_heads, _, head_dim = graph.kv_shape()
+        if "seqlens_k" not in graph.inputs:
             raise EngineError("not a fused decoder graph: it has no seqlens_k", where=str(path))
-        _, kv_heads, _, head_dim = shapes["past.0.key"]
-        logits = next(value for value in self._session.get_outputs() if value.name == "logits")
-        self._vocab_size = int(logits.shape[-1])
-        self._pool = KvPool(layers, n_slots, kv_heads, max_context, head_dim)
+        graph.require_context(max_context)
+        self._session: ort.InferenceSession | None = graph.session
+        self._limits = BatchLimits(n_slots, max_context, graph.vocab_size, min(_MAX_STEP_TOKENS, max_context))
+        self._pool = KvPool(graph.layers, n_slots, kv_heads, max_context, head_dim)
         self._bindings: dict[tuple[int, int], _Binding] = {}
-        self._last_logits = np.zeros((n_slots, self._vocab_size), np.float32)
+        self._last_logits = np.zeros((n_slots, graph.vocab_size), np.float32)
 
     @property
     def n_slots(self) -> int:
         """KV slots."""
-        return self._pool.n_slots
+        return self._limits.n_slots
 
     @property
     def max_context(self) -> int:
         """Tokens a slot holds."""
-        return self._pool.max_context
+        return self._limits.max_context
 
     @property
     def vocab_size(self) -> int:
         """Length of a row of logits."""
-        return self._vocab_size
+        return self._limits.vocab_size
 
     @property
     def max_step_tokens(self) -> int:
         """The most tokens a row of one step may bring."""
-        return min(_MAX_STEP_TOKENS, self._pool.max_context)
+        return self._limits.max_step_tokens
 
     def step(self, batch: Batch) -> StepOutput:
         """Run one step; see ``Session.step``."""
-        self._pool.check(batch)
+        session = self._open_session()
+        self._limits.check(batch)
+        if batch.rows > 1 and batch.new_tokens > 1:
+            return self._row_by_row(batch)
         key = (batch.first_slot, batch.rows)
         binding = self._bindings.get(key)
         if binding is None:
-            binding = self._bindings[key] = _Binding(self._session, self._pool, *key)
-        if batch.rows > 1 and batch.new_tokens > 1:
-            return self._row_by_row(batch)
+            binding = self._bindings[key] = _Binding(session, self._pool, *key)
         logits = self._last_logits[: batch.rows]
         if batch.logits == "all" and batch.new_tokens > 1:
-            logits = np.empty((batch.new_tokens, self._vocab_size), np.float32)
-        binding.fill(batch, logits)
-        try:
-            self._session.run_with_iobinding(binding.io)
-        except Exception as e:  # onnxruntime raises many types without a common base
-            raise EngineError(f"a step failed ({first_line(e)})", where="onnxruntime") from e
+            logits = np.empty((batch.new_tokens, self.vocab_size), np.float32)
+        with stepping():
+            binding.fill(batch, logits)
+            session.run_with_iobinding(binding.io)
         if batch.logits == "all":
-            logits = logits.reshape(batch.rows, batch.new_tokens, self._vocab_size)
+            logits = logits.reshape(batch.rows, batch.new_tokens, self.vocab_size)
         return StepOutput(logits)
+
+    def move_slot(self, source: int, target: int, tokens: int) -> None:
+        """Copy the first tokens of one slot's KV over another's.
+
+        Raises:
+            EngineError: A slot is not there, or the session is closed.
+        """
+        self._open_session()
+        self._pool.move(source, target, tokens)
+
+    def close(self) -> None:
+        """Give all memory back."""
+        self._bindings.clear()
+        self._pool.close()
+        self._session = None
+
+    def _open_session(self) -> ort.InferenceSession:
+        if self._session is None:
+            raise EngineError("the session is closed")
+        return self._session
 
     def _row_by_row(self, batch: Batch) -> StepOutput:
         """Many tokens of many rows: GroupQueryAttention takes new tokens over a past for one row only."""
@@ -87,23 +107,12 @@ class FusedSession:
             parts.append(self.step(single).logits.copy())
         return StepOutput(np.concatenate(parts))
 
-    def move_slot(self, source: int, target: int, tokens: int) -> None:
-        """Copy the first tokens of one slot's KV over another's."""
-        self._pool.move(source, target, tokens)
-
-    def close(self) -> None:
-        """Give all memory back."""
-        self._bindings.clear()
-        self._pool.close()
-        del self._session
-
 
 class _Binding:
     """The graph's inputs and outputs bound to the slots ``first .. first + rows - 1``."""
 
     def __init__(self, session: ort.InferenceSession, pool: KvPool, first: int, rows: int) -> None:
         self.io = session.io_binding()
-        self._rows = rows
         self._seqlens = np.zeros(rows, np.int32)
         self._total = np.zeros((), np.int32)
         self._tokens = np.zeros((rows, 1), np.int64)

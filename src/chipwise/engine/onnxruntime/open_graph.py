@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import onnxruntime as ort
 
 from chipwise.errors import EngineError
 
-_ERRORS_ONLY = 3
+# ONNX Runtime repeats on stderr what it raises: only what it does not raise may show.
+_FATAL_ONLY = 4
 
 
 def open_graph(path: Path, *, threads: int = 0, optimize: bool = True) -> ort.InferenceSession:
@@ -25,7 +28,7 @@ def open_graph(path: Path, *, threads: int = 0, optimize: bool = True) -> ort.In
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
-    options.log_severity_level = _ERRORS_ONLY
+    options.log_severity_level = _FATAL_ONLY
     if not optimize:
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     try:
@@ -36,6 +39,21 @@ def open_graph(path: Path, *, threads: int = 0, optimize: bool = True) -> ort.In
             where=str(path),
             remedy="build the bundle again, or install the onnxruntime version it was built with",
         ) from e
+
+
+@contextmanager
+def stepping() -> Iterator[None]:
+    """Turn whatever ONNX Runtime raises in a step into one EngineError.
+
+    Raises:
+        EngineError: The step failed.
+    """
+    try:
+        yield
+    except EngineError:
+        raise
+    except Exception as e:  # onnxruntime raises many types without a common base
+        raise EngineError(f"a step failed ({first_line(e)})", where="onnxruntime") from e
 
 
 def first_line(error: Exception) -> str:

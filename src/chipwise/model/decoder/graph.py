@@ -66,8 +66,22 @@ class _Writer:
             attention_function(self.config, has_past=self.spec.has_past),
         ]
         return ir.Model(
-            graph, ir_version=9, producer_name="chipwise", producer_version=__version__, functions=functions
+            graph,
+            ir_version=9,
+            producer_name="chipwise",
+            producer_version=__version__,
+            functions=functions,
+            metadata_props=self._metadata(),
         )
+
+    def _metadata(self) -> dict[str, str]:
+        """What a session must know to feed the graph."""
+        known = {
+            "chipwise.context": self.spec.context,
+            "chipwise.mask_value": self.spec.mask_value,
+            "chipwise.sliding_window": self.config.sliding_window,
+        }
+        return {name: str(value) for name, value in known.items() if value is not None}
 
     def _attention_part(self, layer: int, x: ir.Value, cos: ir.Value, sin: ir.Value, bias: ir.Value) -> ir.Value:
         h = self._norm(x, names.weight(layer, "input_layernorm.weight"))

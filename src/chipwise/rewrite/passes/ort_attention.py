@@ -78,7 +78,6 @@ class _Fuser:
             "do_rotary": int(ready.cos is not None),
         }
         if config.slides(layer) and config.sliding_window is not None:
-            # The window counts the token itself, here as in the config (ONNX Runtime before 1.23: not).
             attributes["local_window_size"] = config.sliding_window
         inputs = [ready.q, ready.k, ready.v, call.inputs[6], call.inputs[7], self.seqlens, self.total]
         inputs += [ready.cos, ready.sin] if ready.cos is not None else []
