@@ -1,4 +1,4 @@
-"""What a board does, without pytest: import the device side, open a bundle, serve it, ask it.
+"""What a board does, without pytest: import the device side, inspect a bundle, serve it, ask it, stop it.
 
 Run by scripts/test_device in an environment that has chipwise's base packages only.
 """
@@ -7,27 +7,37 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import json
+import os
 import pkgutil
+import re
+import signal
+import subprocess
 import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
 
 import chipwise
 
 DEVICE = ("serve", "bundle", "engine", "telemetry", "target", "report", "files", "errors")
 DEVICE_MODEL = ("tokenizer", "chat_template", "scheme", "config", "queries")
 HOST_ONLY = ("torch", "transformers", "onnx", "onnx_ir", "onnxscript", "onnxslim", "gguf", "safetensors", "ml_dtypes")
+CHIPWISE = Path(sys.executable).with_name("chipwise")
 
 
 def check_environment() -> None:
     """None of the packages a board lacks may be importable, or the rest proves nothing."""
     found = [name for name in HOST_ONLY if importlib.util.find_spec(name)]
-    if found:
-        sys.exit(f"this environment has {', '.join(found)}; it must have the base packages only")
+    require(not found, f"this environment has {', '.join(found)}; it must have the base packages only")
     print(f"Python {sys.version.split()[0]}, base packages only")
 
 
 def import_device_side() -> None:
     """Every module of the device side can be imported."""
-    names = [f"chipwise.model.{name}" for name in DEVICE_MODEL] + ["chipwise.cli.main", "chipwise.cli.inspect"]
+    names = [f"chipwise.model.{name}" for name in DEVICE_MODEL]
+    names += [f"chipwise.cli.{name}" for name in ("main", "inspect", "serve", "targets")]
     for name in DEVICE:
         package = f"chipwise.{name}"
         if importlib.util.find_spec(package) is None:
@@ -41,10 +51,100 @@ def import_device_side() -> None:
     print(f"{len(names)} modules of chipwise {chipwise.__version__} imported")
 
 
+def try_commands(bundle: Path) -> None:
+    """What needs no server; a host command says what it lacks."""
+    for arguments, code, text in (
+        (["--help"], 0, "serve"),
+        (["targets"], 0, "rk3588"),
+        (["inspect", str(bundle)], 0, "self test"),
+        (["inspect", str(bundle / "files")], 2, "no bundle"),
+        (["build", "model", "--target", "host", "--output", "out"], 2, "pip install 'chipwise[build]'"),
+    ):
+        done = subprocess.run([CHIPWISE, *arguments], capture_output=True, text=True, check=False)
+        said = done.stdout + done.stderr
+        require(done.returncode == code and text in said, f"chipwise {' '.join(arguments)}: {done.returncode} {said}")
+    print("commands answer, and `build` says what it needs")
+
+
+def serve_and_ask(bundle: Path) -> None:
+    """Serve on a free port, ask in every way, stop with Ctrl-C."""
+    server = subprocess.Popen(
+        [CHIPWISE, "serve", str(bundle), "--port", "0", "--slots", "2", "--context", "256"],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+    try:
+        ask(ready_url(server))
+        server.send_signal(signal.SIGINT)
+        rest, _ = server.communicate(timeout=30)
+    finally:
+        server.kill()
+        server.wait()
+    require(server.returncode == 0 and "stopped" in rest, f"the server ended with {server.returncode}: {rest}")
+    print("server drained and stopped")
+
+
+def ready_url(server: subprocess.Popen[str]) -> str:
+    """The base URL, once the server says that it is ready."""
+    if server.stdout is not None:
+        for line in server.stdout:
+            if found := re.search(r"ready at (http://\S+)/v1", line):
+                return found[1]
+    sys.exit(f"the server ended with {server.wait()} before it was ready")
+
+
+def ask(url: str) -> None:
+    """A chat as a whole and streamed say the same; the other routes answer; a bad request is refused."""
+    chat: dict[str, Any] = {
+        "model": "any",
+        "messages": [{"role": "user", "content": "Turn on the light in the kitchen."}],
+        "max_tokens": 32,
+        "temperature": 0,
+    }
+    whole = json.loads(fetch(f"{url}/v1/chat/completions", chat))["choices"][0]["message"]["content"]
+    lines = fetch(f"{url}/v1/chat/completions", {**chat, "stream": True}).splitlines()
+    events = [line[len("data: ") :] for line in lines if line.startswith("data: ")]
+    require(events[-1] == "[DONE]", f"the stream ends with {events[-1]}")
+    choices = [choice for event in events[:-1] for choice in json.loads(event)["choices"]]
+    streamed = "".join(choice["delta"].get("content") or "" for choice in choices)
+    require(bool(whole) and streamed == whole, f"streamed {streamed!r}, as a whole {whole!r}")
+    print(f"answer: {whole}")
+    require(bool(json.loads(fetch(f"{url}/v1/models"))["data"]), "no model listed")
+    require("chipwise" in fetch(f"{url}/metrics"), "no metrics")
+    fetch(f"{url}/health")
+    try:
+        fetch(f"{url}/v1/chat/completions", {**chat, "messages": "hello"})
+    except urllib.error.HTTPError as e:
+        require(e.code == 400, f"a malformed request is answered with {e.code}")
+        e.close()
+    else:
+        sys.exit("a malformed request was not refused")
+
+
+def fetch(url: str, body: dict[str, Any] | None = None) -> str:
+    """The text at a URL; a body makes it a POST."""
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(url, data=data, headers={"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=60) as response:
+        text: str = response.read().decode()
+        return text
+
+
+def require(holds: bool, message: str) -> None:
+    """End with a message unless something holds."""
+    if not holds:
+        sys.exit(f"FAILED: {message}")
+
+
 def main() -> None:
-    """Run all steps; an exception ends it with a traceback."""
+    """Run all steps on the bundle named."""
+    bundle = Path(sys.argv[1])
     check_environment()
     import_device_side()
+    try_commands(bundle)
+    serve_and_ask(bundle)
+    print("device tier passed")
 
 
 if __name__ == "__main__":
