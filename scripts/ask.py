@@ -11,8 +11,10 @@ from collections.abc import Iterator
 
 def stream(base_url: str, question: str, max_tokens: int = 64) -> Iterator[str]:
     """The pieces of the answer to a chat of one message."""
+    with urllib.request.urlopen(f"{base_url}/v1/models", timeout=10) as response:
+        model = json.load(response)["data"][0]["id"]
     body = {
-        "model": "any",
+        "model": model,
         "messages": [{"role": "user", "content": question}],
         "max_tokens": max_tokens,
         "temperature": 0,
