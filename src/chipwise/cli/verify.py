@@ -1,0 +1,182 @@
+"""`chipwise verify`: runs a suite on a bundle, beside a reference if there is one, and holds it against a gate."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import click
+
+from chipwise.bundle import Bundle, open_bundle
+from chipwise.bundle.manifest import TOKENIZER
+from chipwise.engine import Session
+from chipwise.errors import BundleError, GateFailedError, InputError
+from chipwise.files import write_atomic, writing
+from chipwise.report.html import headline, need, render_html
+from chipwise.report.html_format import metric_value, metric_words, percent
+from chipwise.report.quality import Quality
+from chipwise.report.report import NotRun, Report
+from chipwise.target.host.machine import look
+from chipwise.verify.environment import hardware
+from chipwise.verify.gate import Thresholds, judge
+from chipwise.verify.generate import Progress, Prompt
+from chipwise.verify.run import context_needed, encode_suite
+from chipwise.verify.run import verify as verify_cases
+from chipwise.verify.suite import Suite, read_suite
+
+_FLOAT_BITS = 32
+
+
+@click.command()
+@click.argument("bundle", type=click.Path(path_type=Path))
+@click.option("--suite", "suite_path", required=True, type=click.Path(path_type=Path), help="Cases, one JSON a line.")
+@click.option(
+    "--reference",
+    type=click.Path(path_type=Path),
+    help="Bundle of the model as it was (`chipwise build --recipe fp32`), to compare with.",
+)
+@click.option("--gate", "overrides", multiple=True, metavar="NAME=VALUE", help="Set a threshold; may be repeated.")
+@click.option("--slots", type=click.IntRange(1), default=8, show_default=True, help="Cases that run at once.")
+@click.option("--threads", type=click.IntRange(1), help="Threads of the engine.  [default: the engine's choice]")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Folder for report.json and report.html.")
+@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
+def verify(
+    bundle: Path,
+    suite_path: Path,
+    reference: Path | None,
+    overrides: tuple[str, ...],
+    slots: int,
+    threads: int | None,
+    output: Path | None,
+    as_json: bool,
+) -> None:
+    """Run a suite on the bundle at BUNDLE; exit code 1 if it does not hold.
+
+    With a reference the two are compared token by token; without, the answers are scored by their keywords.
+    """
+    suite = read_suite(suite_path)
+    ours, theirs = open_bundle(bundle), open_bundle(reference) if reference else None
+    thresholds = Thresholds.for_weight_bits(weight_bits(ours)).with_overrides(_parsed(overrides))
+    quality = _run(suite, ours, theirs, slots, threads)
+    report = _report(suite, ours, theirs, quality, thresholds)
+    if output:
+        with writing(output):
+            output.mkdir(parents=True, exist_ok=True)
+        write_atomic(output / "report.json", report.to_json())
+        write_atomic(output / "report.html", render_html(report))
+    if as_json:
+        click.echo(report.to_json(), nl=False)
+    else:
+        for line in _lines(report):
+            click.echo(line)
+    if report.outcome != "pass":
+        raise GateFailedError(headline(report).rstrip("."), remedy=_where_to_look(output))
+
+
+def weight_bits(bundle: Bundle) -> int:
+    """Bits of the narrowest weights of a bundle, which set what may be asked of it."""
+    return min((tensor.scheme.bits for tensor in bundle.manifest.tensors.values()), default=_FLOAT_BITS)
+
+
+def _parsed(overrides: Sequence[str]) -> dict[str, float]:
+    values = {}
+    for text in overrides:
+        name, _, number = text.partition("=")
+        try:
+            values[name.strip()] = float(number)
+        except ValueError as e:
+            raise InputError(f"--gate {text!r} is not NAME=VALUE", remedy="write e.g. --gate kl_mean_nats=0.2") from e
+    return values
+
+
+def _run(suite: Suite, ours: Bundle, theirs: Bundle | None, slots: int, threads: int | None) -> Quality:
+    tokenizer = ours.tokenizer
+    if tokenizer is None:
+        raise BundleError("no tokenizer in the bundle", where=str(ours.path), remedy="build it from a language model")
+    if theirs and theirs.manifest.files.get(TOKENIZER) != ours.manifest.files.get(TOKENIZER):
+        raise BundleError(
+            "another tokenizer than the bundle's: the same tokens would mean other texts",
+            where=str(theirs.path),
+            remedy="compare with a bundle of the same model",
+        )
+    prompts = encode_suite(suite, tokenizer, ours.chat_template)
+    slots = min(slots, len(prompts))
+    with ExitStack() as stack:
+        candidate = stack.enter_context(_session(ours, prompts, slots, threads))
+        reference = stack.enter_context(_session(theirs, prompts, slots, threads)) if theirs else None
+        progress = stack.enter_context(_progress(len(prompts)))
+        return verify_cases(
+            suite.cases, prompts, tokenizer, candidate=candidate, reference=reference, progress=progress
+        )
+
+
+@contextmanager
+def _session(bundle: Bundle, prompts: Sequence[Prompt], slots: int, threads: int | None) -> Iterator[Session]:
+    manifest = bundle.manifest
+    self_test = manifest.self_test.context if manifest.self_test else 1
+    limit = int(manifest.model.config.get("max_positions", 1 << 31))
+    context = min(max(context_needed(prompts), self_test), limit)
+    session = bundle.open_session(slots, context, threads=threads)
+    try:
+        yield session
+    finally:
+        session.close()
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Progress]:
+    stderr = sys.stderr
+    if not stderr.isatty():
+        # A log file wants no bar.
+        yield lambda done, of: None
+        return
+    with click.progressbar(range(total), label="cases", file=stderr) as bar:
+        yield lambda done, of: bar.update(done - bar.pos)
+
+
+def _report(suite: Suite, ours: Bundle, theirs: Bundle | None, quality: Quality, thresholds: Thresholds) -> Report:
+    manifest = ours.manifest
+    schemes = sorted({tensor.scheme.dtype for tensor in manifest.tensors.values()})
+    provenance = {"bundle": manifest.name, "bundle created": manifest.created, "suite sha256": suite.sha256}
+    not_run = []
+    if theirs:
+        provenance |= {"reference": theirs.manifest.name, "reference created": theirs.manifest.created}
+    else:
+        not_run.append(NotRun("drift against a reference", "no --reference was given"))
+    if not quality.fidelity:
+        not_run.append(NotRun("keyword fidelity", "no case that ran has keywords"))
+    return Report(
+        title=f"{manifest.name}, suite {suite.name}",
+        target=manifest.target,
+        model=manifest.model.source_name,
+        recipe=", ".join(schemes) or "float32",
+        verdicts=judge(quality, thresholds),
+        quality=quality,
+        not_run=tuple(not_run),
+        hardware=hardware(look()),
+        provenance=provenance,
+    )
+
+
+def _lines(report: Report) -> Iterator[str]:
+    quality = report.quality
+    if quality:
+        for share in quality.fidelity:
+            before = "" if share.reference is None else f", reference {percent(share.reference)}"
+            yield f"keyword fidelity {share.label}: {percent(share.candidate)}{before}, {share.scored} cases"
+        if quality.answer:
+            yield f"answers changed: {quality.answers_changed} of {len(quality.cases)}"
+    for verdict in report.verdicts:
+        value = metric_value(verdict.metric, verdict.value)
+        result = "pass" if verdict.passed else "FAIL"
+        yield f"{result}  {metric_words(verdict.metric).label:<26} {value:>16}  needs {need(verdict)}"
+    for item in report.not_run:
+        yield f"not run: {item.what} ({item.why})"
+    if report.outcome == "pass":
+        yield headline(report)
+
+
+def _where_to_look(output: Path | None) -> str:
+    return f"see {output / 'report.html'}" if output else "run again with -o FOLDER for the report"

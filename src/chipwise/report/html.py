@@ -1,0 +1,181 @@
+"""report.html: one file that needs no other, for people."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from chipwise.report import html_charts, html_format
+from chipwise.report.html_diff import mark_differences
+from chipwise.report.quality import CaseResult, Quality
+from chipwise.report.report import LayerCosine, Report
+from chipwise.report.verdict import Verdict
+
+WORST_CASES = 10
+"""Cases shown side by side; report.json has them all."""
+
+WORST_LAYERS = 8
+"""Layers listed below the plots; report.json has them all."""
+
+PROMPT_CHARACTERS = 800
+"""What is shown of a longer prompt."""
+
+_VALUE_KINDS = {"output": "Residual stream", "attn_out": "Attention output", "mlp_out": "Feed-forward output"}
+
+
+@dataclass(frozen=True)
+class Tile:
+    """One figure at the top of the page."""
+
+    label: str
+    value: str
+    note: str
+    unit: str = ""
+
+
+@dataclass(frozen=True)
+class ShownCase:
+    """A case with its differences marked and its prompt cut."""
+
+    case: CaseResult
+    prompt: str
+    cut: int
+    reference: Markup
+    candidate: Markup
+
+
+def render_html(report: Report) -> str:
+    """The report as one HTML page: style sheet and plots inline, no script, nothing fetched."""
+    quality = report.quality
+    return _TEMPLATE.render(
+        report=report,
+        quality=quality,
+        headline=headline(report),
+        tiles=_tiles(report),
+        charts=_charts(quality) if quality else [],
+        layer_charts=_layer_charts(report.layers),
+        worst_layers=sorted(report.layers, key=_worst_first)[:WORST_LAYERS],
+        size_chart=html_charts.sizes(report.schemes) if report.schemes else None,
+        cases=[_shown(case) for case in quality.worst(WORST_CASES)] if quality else [],
+        longest_step_s=max((step.duration_s for step in report.steps), default=0.0),
+    )
+
+
+def headline(report: Report) -> str:
+    """What the gate says, in one sentence."""
+    failed = [verdict for verdict in report.verdicts if not verdict.passed]
+    if not report.verdicts:
+        return "Nothing was judged: this report says what was built, not whether it still does the job."
+    if not failed:
+        return f"All {len(report.verdicts)} gates hold."
+    said = "; ".join(f"{_words(v).label.lower()} {_value(v)} (needs {need(v)})" for v in failed)
+    return f"{len(failed)} of {len(report.verdicts)} gates do not hold: {said}."
+
+
+def need(verdict: Verdict) -> str:
+    """What a verdict was held against, e.g. ``≤ 0.1 nats``."""
+    sign = "≥" if verdict.direction == "min" else "≤"
+    return f"{sign} {html_format.metric_value(verdict.metric, verdict.threshold, limit=True)}"
+
+
+def _words(verdict: Verdict) -> html_format.MetricWords:
+    return html_format.metric_words(verdict.metric)
+
+
+def _value(verdict: Verdict) -> str:
+    return html_format.metric_value(verdict.metric, verdict.value)
+
+
+def _tiles(report: Report) -> list[Tile]:
+    tiles = _quality_tiles(report.quality) if report.quality else []
+    before, after = sum(s.bytes_before for s in report.schemes), sum(s.bytes_after for s in report.schemes)
+    if after:
+        note = f"{html_format.size(before)} before, {before / after:.1f}× smaller"
+        tiles.append(Tile("Size", html_format.size(after), note))
+    for measured in report.measurements[:2]:
+        note = f"{measured.method}, n = {measured.n}"
+        tiles.append(Tile(measured.name.capitalize(), html_format.number(measured.value), note, measured.unit))
+    return tiles
+
+
+def _quality_tiles(quality: Quality) -> list[Tile]:
+    tiles = []
+    if quality.fidelity:
+        total = quality.fidelity[0]
+        before = "" if total.reference is None else f"reference {html_format.percent(total.reference)}, "
+        note = f"{before}{total.scored} cases"
+        tiles.append(Tile("Keyword fidelity", html_format.percent(total.candidate), note))
+    if quality.answer:
+        drift = quality.answer
+        tokens = f"of {drift.positions:,} answer tokens"
+        tiles.append(Tile("Same next token", html_format.percent(drift.top1_agreement), tokens))
+        note = f"mean; 95th percentile {html_format.number(drift.kl_p95_nats)}"
+        tiles.append(Tile("KL divergence", html_format.number(drift.kl_mean_nats), note, "nats"))
+        changed = f"of {len(quality.cases):,} cases"
+        tiles.append(Tile("Answers changed", f"{quality.answers_changed:,}", changed))
+    return tiles
+
+
+def _charts(quality: Quality) -> list[list[tuple[str, Markup]]]:
+    """The plots of drift with their captions, by column."""
+    columns = []
+    if quality.histogram and quality.answer:
+        plot = html_charts.kl_histogram(quality.histogram, quality.answer.kl_mean_nats)
+        columns.append([("KL divergence by position", plot)])
+    if quality.by_position:
+        along = (html_charts.kl_along_answer, html_charts.agreement_along_answer)
+        captions = ("Along the answer: KL divergence", "Along the answer: same next token")
+        columns.append([(text, plot(quality.by_position)) for text, plot in zip(captions, along, strict=True)])
+    return columns
+
+
+def _layer_charts(layers: Sequence[LayerCosine]) -> list[tuple[str, Markup]]:
+    """One plot a kind of value: the residual stream first, kinds that are not known last."""
+    groups: dict[str, list[LayerCosine]] = {kind: [] for kind in _VALUE_KINDS}
+    for layer in layers:
+        groups.setdefault(re.sub(r"^.*\.\d+\.", "", layer.name), []).append(layer)
+    return [
+        (_VALUE_KINDS.get(kind, kind.replace("_", " ").capitalize()), html_charts.layer_cosines(group))
+        for kind, group in groups.items()
+        if group
+    ]
+
+
+def _worst_first(layer: LayerCosine) -> float:
+    return layer.min if layer.min == layer.min else float("-inf")
+
+
+def _shown(case: CaseResult) -> ShownCase:
+    reference, candidate = mark_differences(case.reference_answer or "", case.candidate_answer)
+    if case.reference_answer is None:
+        candidate = Markup("{}").format(case.candidate_answer)
+    cut = max(0, len(case.prompt) - PROMPT_CHARACTERS)
+    return ShownCase(case, case.prompt[:PROMPT_CHARACTERS], cut, reference, candidate)
+
+
+def _environment() -> Environment:
+    env = Environment(
+        loader=PackageLoader("chipwise.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    env.filters |= {
+        "number": html_format.number,
+        "percent": html_format.percent,
+        "size": html_format.size,
+        "duration": html_format.duration,
+        "moment": html_format.moment,
+        "words": _words,
+        "value": _value,
+        "need": need,
+    }
+    return env
+
+
+_TEMPLATE = _environment().get_template("report.html.j2")

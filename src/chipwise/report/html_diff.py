@@ -1,0 +1,31 @@
+"""Two answers side by side, what differs marked."""
+
+from __future__ import annotations
+
+import re
+from difflib import SequenceMatcher
+
+from markupsafe import Markup, escape
+
+# Words, numbers, single Chinese characters, single marks, white space.
+_PIECES = re.compile(r"[A-Za-z_]+|\d+|[^\S\n]+|\n|.", re.DOTALL)
+
+MAX_PIECES = 2000
+"""Longer answers are shown unmarked from there on: comparing costs the product of both lengths."""
+
+
+def mark_differences(reference: str, candidate: str) -> tuple[Markup, Markup]:
+    """Both texts as HTML: what only the reference has in ``<del>``, what only the candidate has in ``<ins>``."""
+    ours, theirs = _PIECES.findall(reference), _PIECES.findall(candidate)
+    tails = "".join(ours[MAX_PIECES:]), "".join(theirs[MAX_PIECES:])
+    ours, theirs = ours[:MAX_PIECES], theirs[:MAX_PIECES]
+    left, right = Markup(), Markup()
+    for kind, a, b, c, d in SequenceMatcher(None, ours, theirs, autojunk=False).get_opcodes():
+        one, other = "".join(ours[a:b]), "".join(theirs[c:d])
+        left += escape(one) if kind == "equal" else _wrap("del", one)
+        right += escape(other) if kind == "equal" else _wrap("ins", other)
+    return left + escape(tails[0]), right + escape(tails[1])
+
+
+def _wrap(tag: str, text: str) -> Markup:
+    return Markup("<{0}>{1}</{0}>").format(Markup(tag), text) if text else Markup()

@@ -1,0 +1,58 @@
+"""Cosine a channel: where a tensor is damaged, which the cosine of the whole tensor hides."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from chipwise.report.report import LayerCosine
+
+
+class ChannelCosine:
+    """Cosines of two runs of one value, summed over tokens as they come: nothing of a sample is kept."""
+
+    def __init__(self, channels: int) -> None:
+        self._dot = np.zeros(channels)
+        self._reference = np.zeros(channels)
+        self._candidate = np.zeros(channels)
+
+    def add(self, reference: npt.NDArray[np.floating], candidate: npt.NDArray[np.floating]) -> None:
+        """Add some tokens.
+
+        Args:
+            reference: Values ``[..., channels]``.
+            candidate: Values of the same shape.
+        """
+        r = reference.reshape(-1, len(self._dot)).astype(np.float64)
+        c = candidate.reshape(-1, len(self._dot)).astype(np.float64)
+        # A candidate that overflowed is a result (its cosine is NaN), not a fault of this sum.
+        with np.errstate(invalid="ignore", over="ignore"):
+            self._dot += np.einsum("tc,tc->c", r, c)
+            self._reference += np.einsum("tc,tc->c", r, r)
+            self._candidate += np.einsum("tc,tc->c", c, c)
+
+    def channels(self) -> npt.NDArray[np.float64]:
+        """Cosine of each channel's values over all tokens, ``[channels]``.
+
+        1.0 where both are zero throughout, 0.0 where one is, NaN where one is not finite.
+        """
+        return _cosine(self._dot, self._reference, self._candidate)
+
+    def whole(self) -> float:
+        """Cosine of all values taken as one vector."""
+        return float(_cosine(self._dot.sum(), self._reference.sum(), self._candidate.sum()))
+
+    def result(self, name: str) -> LayerCosine:
+        """The line of a report. A channel that is not finite makes mean and min NaN and is the worst."""
+        channels = self.channels()
+        worst = int(np.argmin(np.where(np.isnan(channels), -np.inf, channels)))
+        return LayerCosine(name, float(channels.mean()), float(channels[worst]), self.whole(), worst)
+
+
+def _cosine(dot: npt.ArrayLike, reference: npt.ArrayLike, candidate: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    # Norms are multiplied after the root: the product of two squares may overflow or vanish.
+    norm = np.sqrt(np.asarray(reference)) * np.sqrt(np.asarray(candidate))
+    both_zero = (np.asarray(reference) == 0) & (np.asarray(candidate) == 0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        cosine = np.where(norm == 0, np.where(both_zero, 1.0, 0.0), np.asarray(dot) / norm)
+    return np.clip(cosine, -1.0, 1.0)

@@ -1,0 +1,115 @@
+"""The gate: thresholds, and what they say of a Quality."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+
+from chipwise.errors import InputError
+from chipwise.report import Verdict
+from chipwise.report.quality import Quality
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """What a candidate must hold. The defaults are for 4-bit weights; ``for_weight_bits`` gives those of other widths.
+
+    Attributes:
+        kl_mean_nats: Mean KL divergence over answer tokens, at most.
+        top1_agreement: Share of answer tokens both would choose, at least.
+        perplexity_ratio: The candidate's perplexity over the reference's on the reference's answers, at most.
+        keyword_fidelity_drop: Keyword fidelity lost against the reference, at most (0.03 is 3 points).
+        keyword_fidelity: Keyword fidelity of a candidate that is judged without a reference, at least.
+        self_check_reference_nats: The reference against itself in both shapes, largest KL divergence, at most.
+        self_check_candidate_nats: The candidate against itself. Its activations may be quantized a step at a time,
+            so that shapes differ by more than rounding.
+        cases_nonfinite: Cases with a NaN or infinity on either side, at most.
+        cases_not_run: Cases that do not fit the context, at most.
+    """
+
+    kl_mean_nats: float = 0.10
+    top1_agreement: float = 0.90
+    perplexity_ratio: float = 1.10
+    keyword_fidelity_drop: float = 0.03
+    keyword_fidelity: float = 0.90
+    self_check_reference_nats: float = 1e-3
+    self_check_candidate_nats: float = 0.05
+    cases_nonfinite: float = 0
+    cases_not_run: float = 0
+
+    @classmethod
+    def for_weight_bits(cls, bits: int) -> Thresholds:
+        """The defaults for weights of some width; see docs/verification.md for what they rest on."""
+        if bits >= 16:
+            return cls(kl_mean_nats=0.005, top1_agreement=0.98, perplexity_ratio=1.01, keyword_fidelity_drop=0.01)
+        if bits >= 8:
+            return cls(kl_mean_nats=0.03, top1_agreement=0.95, perplexity_ratio=1.03, keyword_fidelity_drop=0.02)
+        return cls()
+
+    def with_overrides(self, values: Mapping[str, float]) -> Thresholds:
+        """These thresholds with some set by the user.
+
+        Raises:
+            InputError: A name is no threshold's, or a value is no number.
+        """
+        names = [field.name for field in fields(self)]
+        for name, value in values.items():
+            if name not in names:
+                raise InputError(f"no threshold named {name!r}", remedy=f"there are {', '.join(names)}")
+            if math.isnan(value):
+                raise InputError(f"the threshold {name} is not a number", remedy="give one, e.g. 0.05")
+        return replace(self, **values)
+
+    def to_dict(self) -> dict[str, float]:
+        """The thresholds by name."""
+        return asdict(self)
+
+
+def judge(quality: Quality, thresholds: Thresholds) -> tuple[Verdict, ...]:
+    """Hold a quality against thresholds: one verdict a metric that was measured. A NaN never passes.
+
+    A suite without keywords has no verdict on keyword fidelity; a candidate without a reference none on drift.
+    """
+    verdicts = [
+        *_drift(quality, thresholds),
+        *_keywords(quality, thresholds),
+        *_self_checks(quality, thresholds),
+        Verdict.judge("cases_nonfinite", quality.cases_nonfinite, thresholds.cases_nonfinite, "max"),
+        Verdict.judge("cases_not_run", len(quality.not_run), thresholds.cases_not_run, "max"),
+    ]
+    if not quality.cases:
+        # Nothing that ran is nothing that passed.
+        verdicts.append(Verdict.judge("cases_run", 0, 1, "min"))
+    return tuple(verdicts)
+
+
+def _drift(quality: Quality, thresholds: Thresholds) -> list[Verdict]:
+    drift = quality.answer
+    if drift is None:
+        return []
+    return [
+        Verdict.judge("kl_mean_nats", drift.kl_mean_nats, thresholds.kl_mean_nats, "max"),
+        Verdict.judge("top1_agreement", drift.top1_agreement, thresholds.top1_agreement, "min"),
+        Verdict.judge("perplexity_ratio", drift.perplexity_ratio, thresholds.perplexity_ratio, "max"),
+    ]
+
+
+def _keywords(quality: Quality, thresholds: Thresholds) -> list[Verdict]:
+    if not quality.fidelity:
+        return []
+    everything = quality.fidelity[0]
+    if everything.reference is None:
+        return [Verdict.judge("keyword_fidelity", everything.candidate, thresholds.keyword_fidelity, "min")]
+    return [Verdict.judge("keyword_fidelity_drop", everything.drop, thresholds.keyword_fidelity_drop, "max")]
+
+
+def _self_checks(quality: Quality, thresholds: Thresholds) -> list[Verdict]:
+    limits = {
+        "reference": thresholds.self_check_reference_nats,
+        "candidate": thresholds.self_check_candidate_nats,
+    }
+    return [
+        Verdict.judge(f"self_check_{check.session}_nats", check.kl_max_nats, limits[check.session], "max")
+        for check in quality.self_checks
+    ]

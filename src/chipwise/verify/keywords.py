@@ -1,0 +1,116 @@
+"""Keyword fidelity: whether an answer reproduces every entity it must, in English and Chinese."""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Iterable
+from functools import lru_cache
+
+# Hyphens, dashes and the minus sign, which NFKC leaves apart.
+_DASHES = dict.fromkeys([*range(0x2010, 0x2016), 0x2212], "-")
+
+_CJK = "\u3400-\u9fff"
+
+# Entities of a free text, most specific first: a time is no number, an identifier's digits are none either.
+_UNITS = (
+    "ms|s|min|h|hz|khz|mhz|ghz|mv|v|ma|a|kwh|kw|w|mm|cm|km|m|kg|g|ml|l|bar|kpa|mpa|pa|psi|rpm|db|fps|lux|nm|c|f|k"
+    "|摄氏度|华氏度|度|毫秒|秒|分钟|小时|天|毫米|厘米|公里|米|公斤|千克|克|毫升|升|伏|安|千瓦|瓦|转|帧|次"
+)
+_ENTITY = re.compile(
+    r"\d{4}-\d{2}-\d{2}"  # dates
+    r"|\d{1,2}:\d{2}(?::\d{2})?"  # times
+    r"|(?<![a-z0-9_])[a-z][a-z_]*-?\d[a-z0-9_]*(?:-[a-z0-9]*\d[a-z0-9]*)*"  # E123, cam-12, light-0042
+    rf"|(?<![a-z0-9.:_])-?\d+(?:\.\d+)?(?:\s?(?:%|°[cf]?|(?:{_UNITS})(?![a-z0-9])))?"  # 26, -5, 22.5 °C, 30%
+    r"|(?<=[\"“「『])[^\"”」』\n]{1,80}(?=[\"”」』])"  # what is quoted
+)
+
+# A quantity: sign, whole part, fraction, unit.
+_QUANTITY = re.compile(r"(-?)(0|[1-9]\d*)(\.\d+)?(?:\s?([^\d\s:/_.,\-][^\d:]*))?")
+
+
+def normalise(text: str) -> str:
+    """The text with full-width forms, case, dashes and runs of white space made equal (NFKC, case folding)."""
+    return " ".join(unicodedata.normalize("NFKC", text).translate(_DASHES).casefold().split())
+
+
+def missing_keywords(keywords: Iterable[str], answer: str) -> tuple[str, ...]:
+    """The keywords that an answer does not reproduce.
+
+    Width, case and the spaces between a number and its unit or around Chinese characters do not matter; 26 and 26.0
+    are the same. A keyword inside a longer number, word or identifier does not count: 5 is not in 25, -5, 5.2 or 5:30,
+    ``on`` not in ``none``, ``light`` not in ``light-0042``.
+    """
+    text = normalise(answer)
+    return tuple(keyword for keyword in keywords if not _pattern(keyword).search(text))
+
+
+def entities(expected: str) -> tuple[str, ...]:
+    """The keywords of an expected answer that names none: a JSON answer's values; else identifiers, times, numbers
+    with their units, and what is quoted.
+    """  # noqa: D205
+    try:
+        found = list(_scalars(json.loads(expected)))
+    except ValueError:
+        found = []
+    else:
+        if expected.lstrip().startswith(("{", "[")):
+            return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(match.group().strip() for match in _ENTITY.finditer(normalise(expected))))
+
+
+def _scalars(value: object) -> Iterable[str]:
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list):
+        for item in value:
+            yield from _scalars(item)
+    elif isinstance(value, str):
+        # An empty string would be found in every answer.
+        yield from [value] if value.strip() else []
+    else:
+        yield json.dumps(value)
+
+
+@lru_cache(maxsize=4096)
+def _pattern(keyword: str) -> re.Pattern[str]:
+    text = normalise(keyword)
+    quantity = _QUANTITY.fullmatch(text)
+    return re.compile(_quantity_pattern(*quantity.groups()) if quantity else _literal_pattern(text))
+
+
+def _quantity_pattern(sign: str, whole: str, fraction: str | None, unit: str | None) -> str:
+    # Not after a letter, digit or point (part of something longer), nor a minus that is a sign or an identifier's;
+    # after "20-" it is the end of a range.
+    left = r"(?<![a-z0-9_])(?<![0-9][.:])" + (r"(?<!(?<![0-9])-)" if not sign else "")
+    digits = (fraction or "").rstrip("0").rstrip(".")
+    number = re.escape(sign + whole) + (re.escape(digits) + "0*" if digits else r"(?:\.0+)?")
+    if unit is None:
+        # Letters may follow as a unit, but not letters with digits after them, which make an identifier.
+        return left + number + r"(?![0-9_]|[.:][0-9]|[a-z]+[0-9])"
+    return left + number + r"\s*" + _spaced(unit) + _right_edge(unit)
+
+
+def _literal_pattern(text: str) -> str:
+    left = ""
+    if re.match(r"[a-z0-9_]", text):
+        left = r"(?<![a-z0-9_])" + (r"(?<![0-9][.:])" if text[0].isdigit() else "")
+    return left + _spaced(text) + _right_edge(text)
+
+
+def _right_edge(text: str) -> str:
+    if re.search(r"[a-z_]$", text):
+        return r"(?![a-z0-9_]|-[a-z]*[0-9])"
+    if re.search(r"[0-9]$", text):
+        # 07:30 is still said by 07:30:00; cam-12 is not said by cam-12-3.
+        return r"(?![a-z0-9_]|\.[0-9]|:(?!00)[0-9]|-[0-9])"
+    return ""
+
+
+def _spaced(text: str) -> str:
+    """The escaped text where spaces are optional between a number and what follows and around Chinese characters."""
+    pattern = re.escape(text).replace(r"\ ", " ")
+    pattern = re.sub(rf"(?<=[{_CJK}]) ?(?=[^ ])|(?<=[^ ]) ?(?=[{_CJK}])", r"\\s*", pattern)
+    pattern = re.sub(r"(?<=[0-9]) ?(?=[a-z%°])", r"\\s*", pattern)
+    return pattern.replace(" ", r"\s+")

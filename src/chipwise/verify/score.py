@@ -1,0 +1,117 @@
+"""Scores: from answers and a comparison to the Quality that a report shows and a gate judges."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from chipwise.model.tokenizer import Tokenizer
+from chipwise.report.quality import CaseResult, Fidelity, Quality
+from chipwise.verify.compare import CaseComparison, Comparison
+from chipwise.verify.generate import Answer
+from chipwise.verify.keywords import missing_keywords
+from chipwise.verify.metrics import along_answer, concatenate, histogram, summarise
+from chipwise.verify.suite import Case
+
+
+def score_comparison(cases: Sequence[Case], comparison: Comparison, tokenizer: Tokenizer) -> Quality:
+    """Score both sides.
+
+    Args:
+        cases: The suite's cases, in the order their prompts were compared.
+        comparison: What ``compare`` gave.
+        tokenizer: The tokenizer of both.
+    """
+    results = tuple(_compared(cases[done.index], done, tokenizer) for done in comparison.cases)
+    answers = [done.answer for done in comparison.cases]
+    prompt, answer = concatenate([done.prompt for done in comparison.cases]), concatenate(answers)
+    return Quality(
+        cases=results,
+        fidelity=_fidelity(results),
+        answer=summarise(answer),
+        prompt=summarise(prompt),
+        histogram=histogram(prompt, answer),
+        by_position=along_answer(answers),
+        self_checks=comparison.self_checks,
+        not_run=tuple(cases[i].id for i in comparison.too_long),
+    )
+
+
+def score_answers(
+    cases: Sequence[Case], answers: Sequence[Answer], tokenizer: Tokenizer, *, not_run: Sequence[str] = ()
+) -> Quality:
+    """Score the candidate alone, where there is no reference.
+
+    Args:
+        cases: The cases that ran.
+        answers: The answer to each.
+        tokenizer: The candidate's tokenizer.
+        not_run: The names of those that did not.
+    """
+    results = tuple(_alone(case, answer, tokenizer) for case, answer in zip(cases, answers, strict=True))
+    return Quality(cases=results, fidelity=_fidelity(results), not_run=tuple(not_run))
+
+
+def answer_text(answer: Answer, tokenizer: Tokenizer) -> str:
+    """The text of an answer, without its end token and outer white space."""
+    tokens = list(answer.tokens)
+    if tokens and tokens[-1] in tokenizer.special.eos_ids:
+        del tokens[-1]
+    return tokenizer.decode(tokens).strip()
+
+
+def _compared(case: Case, done: CaseComparison, tokenizer: Tokenizer) -> CaseResult:
+    reference, candidate = answer_text(done.reference, tokenizer), answer_text(done.candidate, tokenizer)
+    parts = (done.prompt, done.answer)
+    finite = all(bool(p.finite_reference.all() and p.finite_candidate.all()) for p in parts)
+    return CaseResult(
+        id=case.id,
+        prompt=case.text,
+        expected=case.expected,
+        reference_answer=reference,
+        candidate_answer=candidate,
+        missing_reference=missing_keywords(case.keywords, reference) if case.keywords else None,
+        missing_candidate=missing_keywords(case.keywords, candidate) if case.keywords else None,
+        # The plain mean: one NaN makes it NaN, as it should.
+        kl_mean_nats=float(done.answer.kl_nats.mean()),
+        top1_agreement=float(done.answer.agree.mean()),
+        finite=finite and done.reference.finite and done.candidate.finite,
+        labels=dict(case.labels),
+    )
+
+
+def _alone(case: Case, answer: Answer, tokenizer: Tokenizer) -> CaseResult:
+    text = answer_text(answer, tokenizer)
+    return CaseResult(
+        id=case.id,
+        prompt=case.text,
+        expected=case.expected,
+        reference_answer=None,
+        candidate_answer=text,
+        missing_candidate=missing_keywords(case.keywords, text) if case.keywords else None,
+        finite=answer.finite,
+        labels=dict(case.labels),
+    )
+
+
+def _fidelity(results: Sequence[CaseResult]) -> tuple[Fidelity, ...]:
+    scored = [case for case in results if case.missing_candidate is not None]
+    if not scored:
+        return ()
+    groups: dict[str, list[CaseResult]] = {"all": scored}
+    for name in sorted({name for case in scored for name in case.labels}):
+        for case in sorted(scored, key=lambda c: c.labels.get(name, "")):
+            if name in case.labels:
+                groups.setdefault(f"{name}={case.labels[name]}", []).append(case)
+    return tuple(_share(label, group) for label, group in groups.items())
+
+
+def _share(label: str, group: Sequence[CaseResult]) -> Fidelity:
+    compared = all(case.missing_reference is not None for case in group)
+    return Fidelity(
+        label=label,
+        scored=len(group),
+        reference=sum(not case.missing_reference for case in group) / len(group) if compared else None,
+        candidate=sum(not case.missing_candidate for case in group) / len(group),
+        broke=sum(case.broke for case in group),
+        fixed=sum(bool(case.missing_reference) and not case.missing_candidate for case in group),
+    )
