@@ -107,11 +107,9 @@ class PortableSession:
             parts.append(self._prefill_step(prefill, slot, tokens[:past], all_logits=batch.logits == "all"))
             tokens = tokens[past:]
         width = self._decode_tokens or max(1, len(tokens))
-        # A fixed number of tokens can only be met exactly or one by one: padding would need the room of real ones.
         while len(tokens):
-            count = width if len(tokens) >= width else 1
-            parts.append(self._decode_step(decode, slot, tokens[None, :count], np.array([past]))[0])
-            tokens, past = tokens[count:], past + count
+            parts.append(self._decode_step(decode, slot, tokens[None, :width], np.array([past]))[0])
+            tokens, past = tokens[width:], past + width
         return np.concatenate(parts)
 
     def _prefill_step(self, graph: DecoderGraph, slot: int, tokens: Ints, *, all_logits: bool) -> Floats:
@@ -120,12 +118,12 @@ class PortableSession:
         ids = np.zeros((1, length), np.int64)
         ids[0, :used] = tokens
         rows = np.arange(used) if all_logits else np.array([used - 1])
-        feeds: Feeds = {"input_ids": ids, "output_rows": rows}
+        feeds: Feeds = {"input_ids": ids}
         positions = np.arange(length)[None]
         if "positions" in graph.inputs:
             feeds["positions"] = positions
         self._mask.add_to(feeds, graph.inputs, positions, positions)
-        outputs = _run(graph, feeds)
+        outputs = _run(graph, feeds, rows)
         for layer in range(self._pool.layers):
             for part in ("key", "value"):
                 new = outputs[f"present.{layer}.{part}"]
@@ -133,7 +131,10 @@ class PortableSession:
         return outputs["logits"]
 
     def _decode_step(self, graph: DecoderGraph, first: int, tokens: Ints, past: Ints) -> Floats:
-        """New tokens over the cache, logits ``[rows, n, vocab]``; in pieces if the graph's batch is fixed."""
+        """New tokens over the cache, logits ``[rows, n, vocab]``; in pieces if the graph's batch is fixed.
+
+        There are at most as many tokens a row as the graph takes; fewer are padded on the right.
+        """
         rows = len(tokens)
         width = self._decode_rows or rows
         parts = []
@@ -146,28 +147,41 @@ class PortableSession:
         return np.concatenate(parts)
 
     def _decode_range(self, graph: DecoderGraph, first: int, width: int, lead: int, tokens: Ints, past: Ints) -> Floats:
-        count = tokens.shape[1]
-        ids, lengths = np.zeros((width, count), np.int64), np.zeros(width, np.int64)
-        used = slice(lead, lead + len(tokens))
-        ids[used], lengths[used] = tokens, past
-        positions = lengths[:, None] + np.arange(count)
-        feeds: Feeds = {"input_ids": ids, "output_rows": np.arange(width * count), "positions": positions}
+        used, count = slice(lead, lead + len(tokens)), tokens.shape[1]
+        length = self._decode_tokens or count
+        ids, lengths = np.zeros((width, length), np.int64), np.zeros(width, np.int64)
+        ids[used, :count], lengths[used] = tokens, past
+        positions = lengths[:, None] + np.arange(length)
+        feeds: Feeds = {
+            "input_ids": ids,
+            # Padding behind the last token may pass the end of the graph's tables; what it computes is dropped.
+            "positions": np.minimum(positions, self.max_context - 1),
+        }
         cached = np.where(np.arange(self.max_context) < lengths[:, None], np.arange(self.max_context), -1)
         self._mask.add_to(feeds, graph.inputs, positions, np.concatenate([cached, positions], 1))
         for layer in range(self._pool.layers):
             for part in ("key", "value"):
                 feeds[f"past.{layer}.{part}"] = self._pool.view(layer, part, first, width)
-        outputs = _run(graph, feeds)
+        wanted = np.arange(width * length).reshape(width, length)[used, :count]
+        outputs = _run(graph, feeds, wanted.ravel())
         for layer in range(self._pool.layers):
             for part in ("key", "value"):
                 view, new = self._pool.view(layer, part, first, width), outputs[f"present.{layer}.{part}"]
                 for row in range(used.start, used.stop):
-                    view[row, :, lengths[row] : lengths[row] + count] = new[row]
-        return outputs["logits"].reshape(width, count, -1)[used]
+                    view[row, :, lengths[row] : lengths[row] + count] = new[row, :, :count]
+        return outputs["logits"].reshape(*wanted.shape, -1)
 
 
-def _run(graph: DecoderGraph, feeds: Feeds) -> dict[str, Floats]:
-    return dict(zip(graph.output_names, graph.session.run(graph.output_names, feeds), strict=True))
+def _run(graph: DecoderGraph, feeds: Feeds, rows: Ints) -> dict[str, Floats]:
+    """Run a graph for the logits of some tokens, again and again if it gives a fixed number of them."""
+    width = _fixed(graph.inputs["output_rows"][0]) or len(rows)
+    logits, outputs = [], {}
+    for start in range(0, len(rows), width):
+        piece = rows[start : start + width]
+        feeds["output_rows"] = np.pad(piece, (0, width - len(piece)))
+        outputs = dict(zip(graph.output_names, graph.session.run(graph.output_names, feeds), strict=True))
+        logits.append(outputs["logits"][: len(piece)])
+    return {**outputs, "logits": np.concatenate(logits)}
 
 
 def _fixed(dim: int | str | None) -> int | None:

@@ -44,7 +44,7 @@ class _Writer:
 
     def model(self) -> ir.Model:
         ids = self._input(names.INPUT_IDS, ir.DataType.INT64, self._batch(), self._tokens())
-        rows = self._input(names.OUTPUT_ROWS, ir.DataType.INT64, "rows")
+        rows = self._input(names.OUTPUT_ROWS, ir.DataType.INT64, self._rows())
         x = self.tape.op("Gather", [self._weight(names.EMBEDDING), ids], {"axis": 0})
         if self.config.embed_scale != 1.0:
             x = self.tape.op("Mul", [x, self._constant("embed_scale", np.float32(self.config.embed_scale))])
@@ -128,7 +128,7 @@ class _Writer:
             logits = self.tape.op("Mul", [self.tape.op("Tanh", [self.tape.op("Div", [logits, cap])]), cap])
         logits.name = names.LOGITS
         logits.dtype = ir.DataType.FLOAT
-        logits.shape = ir.Shape(["rows", self.config.vocab_size])
+        logits.shape = ir.Shape([self._rows(), self.config.vocab_size])
         return logits
 
     def _activation(self, x: ir.Value) -> ir.Value:
@@ -200,6 +200,9 @@ class _Writer:
 
     def _tokens(self) -> int | str:
         return "tokens" if self.spec.tokens is None else self.spec.tokens
+
+    def _rows(self) -> int | str:
+        return "rows" if self.spec.rows is None else self.spec.rows
 
     def _linear(self, x: ir.Value, layer: int, name: str) -> ir.Value:
         y = self.tape.op("MatMul", [x, self._weight(names.weight(layer, f"{name}.weight"), transposed=True)],

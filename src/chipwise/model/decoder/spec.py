@@ -19,6 +19,7 @@ class GraphSpec:
         context: Tokens the cache holds (decode), and the most positions the graph can name.
         batch: Rows, None for a symbolic dimension.
         tokens: New tokens a row, None for a symbolic dimension.
+        rows: How many tokens get logits in one run, None for a symbolic dimension.
         mask_value: What is added to a masked score.
     """
 
@@ -26,11 +27,12 @@ class GraphSpec:
     context: int
     batch: int | None = None
     tokens: int | None = None
+    rows: int | None = None
     mask_value: float = DEFAULT_MASK_VALUE
 
     @property
     def static(self) -> bool:
-        """Whether every dimension is a number."""
+        """Whether batch and tokens are numbers."""
         return self.batch is not None and self.tokens is not None
 
     @property
