@@ -6,20 +6,12 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
+from chipwise.check.rules.normalization import NORMALIZATIONS
 from chipwise.rewrite.edit import all_nodes
 from chipwise.rewrite.pass_ import EXACT, PassResult, RewriteContext, Tolerance
 
 # ONNX's default of all of them, https://onnx.ai/onnx/operators/
 _EPSILON = 1e-5
-NORMALIZATIONS = frozenset(
-    {
-        "BatchNormalization",
-        "GroupNormalization",
-        "InstanceNormalization",
-        "LayerNormalization",
-        "RMSNormalization",
-    }
-)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,31 @@
+"""The graph of a model, read for checking: weights stay on disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx_ir as ir
+from google.protobuf.message import DecodeError
+
+from chipwise.check.infer import infer_types
+from chipwise.errors import GraphError
+
+
+def load_graph(path: Path) -> ir.Model:
+    """Read an ONNX file and infer its types; weights are mapped when someone looks at them.
+
+    Raises:
+        GraphError: The file is no ONNX file, or its graph is broken.
+    """
+    try:
+        model = ir.load(path)
+    except OSError as e:
+        raise GraphError(f"cannot read the graph ({e.strerror or e})", where=str(path)) from e
+    except (DecodeError, ir.serde.SerdeError, ValueError, KeyError, TypeError) as e:
+        raise GraphError(
+            f"no valid ONNX graph ({' '.join(str(e).split())})",
+            where=str(path),
+            remedy="export the model again",
+        ) from e
+    infer_types(model)
+    return model

@@ -1,0 +1,52 @@
+"""The rules, one subject a file."""
+
+from __future__ import annotations
+
+from chipwise.check.rule import Rule
+from chipwise.check.rules.alignment import alignment
+from chipwise.check.rules.context import context_of_model, context_of_target
+from chipwise.check.rules.control_flow import control_flow
+from chipwise.check.rules.external_data import external_data
+from chipwise.check.rules.masks import mask_range
+from chipwise.check.rules.memory import memory, memory_unknown
+from chipwise.check.rules.normalization import epsilon
+from chipwise.check.rules.operators import (
+    custom_operators,
+    matmul_length,
+    placement,
+    unknown_placement,
+    unsupported_operators,
+    wide_output,
+)
+from chipwise.check.rules.opset import opset
+from chipwise.check.rules.schemes import scheme
+from chipwise.check.rules.shapes import dim_limits, softmax_area, static_shapes
+from chipwise.check.rules.types import complex_numbers, input_types, int64_arithmetic, stored_floats
+
+RULES: tuple[Rule, ...] = (
+    scheme,
+    memory,
+    memory_unknown,
+    context_of_model,
+    context_of_target,
+    opset,
+    static_shapes,
+    control_flow,
+    custom_operators,
+    external_data,
+    unsupported_operators,
+    placement,
+    unknown_placement,
+    wide_output,
+    matmul_length,
+    alignment,
+    dim_limits,
+    softmax_area,
+    input_types,
+    int64_arithmetic,
+    stored_floats,
+    complex_numbers,
+    mask_range,
+    epsilon,
+)
+"""Every rule, in the order of its page."""

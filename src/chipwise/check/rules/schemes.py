@@ -1,0 +1,54 @@
+"""Rules about quantization schemes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from chipwise.check.check_input import CheckInput
+from chipwise.check.recipe_name import RecipeName
+from chipwise.check.rule import Hit, rule
+from chipwise.target.scheme_support import SchemeSupport
+
+
+@rule
+def scheme(given: CheckInput) -> Iterator[Hit]:
+    """The target's runtime does not take the recipe.
+
+    Why: The toolchain refuses it (rknn-toolkit2: "The quantized_dtype = 'w4a16' not support in 'rk3588'!"), or stores
+    the weights so and computes as before.
+
+    Limit: `schemes` of the target, from its toolchains.
+
+    Remedy: Take one of the schemes listed, or a chip that has the one wanted.
+    """
+    recipe = given.recipe
+    taken = given.limits.schemes
+    if recipe is None or not taken:
+        return
+    names = sorted({one.name for one in taken})
+    same = [one for one in taken if one.name == recipe.scheme]
+    if not same:
+        yield Hit("error", given.target.name, recipe.text, ", ".join(names), _claim(given, recipe))
+    elif not any(_takes(one, recipe) for one in same):
+        yield Hit("error", given.target.name, recipe.text, "; ".join(_text(one) for one in same), "of this granularity")
+
+
+def _takes(one: SchemeSupport, recipe: RecipeName) -> bool:
+    if recipe.granularity is None or not one.weights:
+        return True
+    if recipe.granularity == "group":
+        return one.takes_group(recipe.group_size)
+    return recipe.granularity in one.weights
+
+
+def _text(one: SchemeSupport) -> str:
+    grains = [g for g in one.weights if g != "group"] + [f"g{size}" for size in one.group_sizes]
+    return f"{one.name} ({one.engine}): {', '.join(grains)}"
+
+
+def _claim(given: CheckInput, recipe: RecipeName) -> str:
+    """What the catalogue knows about people who were told otherwise."""
+    for claim in given.target.claims_about("scheme"):
+        if recipe.scheme in claim.claim.lower():
+            return claim.truth.rstrip(".")
+    return f"{recipe.scheme} on {given.target.name}"

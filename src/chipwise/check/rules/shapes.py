@@ -1,0 +1,100 @@
+"""Rules about shapes: static ones, and the sizes of dimensions."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+import onnx_ir as ir
+
+from chipwise.check.check_input import CheckInput, label
+from chipwise.check.rule import Hit, rule
+from chipwise.check.symbolic import dim_symbols, input_dim_size, static_shape
+from chipwise.target.quantity import Quantity
+
+
+@rule
+def static_shapes(given: CheckInput) -> Iterator[Hit]:
+    """An input has a dimension without a size.
+
+    Why: The toolchain plans memory and tiles when it compiles, so every size must be known then.
+
+    Limit: `static_shapes` of the target, from its toolchain.
+
+    Remedy: Give the size with --dim NAME=SIZE; for a length take the one that covers 95 % of your queries.
+    """
+    if given.graph is None or given.limits.static_shapes is None or not given.limits.static_shapes.value:
+        return
+    places: defaultdict[str, list[str]] = defaultdict(list)
+    for value in _fed(given.graph):
+        if value.shape is None:
+            yield Hit("error", str(value.name), "unknown rank", "a static shape", "not even its rank is known")
+            continue
+        for axis, dim in enumerate(value.shape):
+            if input_dim_size(value, axis, given.dims) is None:
+                names = sorted(dim_symbols(dim) - set(given.dims)) or [f"{value.name}:{axis}"]
+                for name in names:
+                    places[name].append(f"{value.name}[{axis}]")
+    for name, where in places.items():
+        yield Hit("error", ", ".join(where), f"symbolic dimension {name}", "a number", name)
+
+
+@rule
+def dim_limits(given: CheckInput) -> Iterator[Hit]:
+    """A tensor's rank or a dimension is outside what the accelerator takes.
+
+    Why: Registers and descriptors hold sizes in few bits; a layer beyond them is refused or falls to the CPU.
+
+    Limit: `rank`, `batch_max`, `dim_min`, `dim_max` of the target, from the vendor's documents.
+
+    Remedy: Split or reshape the tensor.
+    """
+    limits = given.limits
+    if not any((limits.rank, limits.batch_max, limits.dim_min, limits.dim_max)):
+        return
+    worst: dict[str, tuple[int, Hit]] = {}
+    for node in given.nodes:
+        for value in node.outputs:
+            shape = static_shape(value)
+            if shape:
+                for kind, size, limit in _breaches(given, shape):
+                    hit = Hit("warning", label(node), f"{kind} {size} of {list(shape)}", limit)
+                    if kind not in worst or size > worst[kind][0]:
+                        worst[kind] = (size, hit)
+    yield from (hit for _, hit in worst.values())
+
+
+def _breaches(given: CheckInput, shape: tuple[int, ...]) -> Iterator[tuple[str, int, str]]:
+    limits = given.limits
+    if limits.rank is not None and len(shape) > int(limits.rank):
+        yield "rank", len(shape), f"rank {limits.rank.value:g}"
+    if limits.batch_max is not None and shape[0] > int(limits.batch_max):
+        yield "first dimension", shape[0], f"{limits.batch_max.value:g}"
+    biggest, smallest = max(shape[1:], default=1), min(shape[1:], default=1)
+    if limits.dim_max is not None and biggest > int(limits.dim_max):
+        yield "dimension", biggest, f"at most {limits.dim_max.value:g}"
+    if limits.dim_min is not None and smallest < int(limits.dim_min):
+        yield "small dimension", smallest, f"at least {limits.dim_min.value:g}"
+
+
+@rule
+def softmax_area(given: CheckInput) -> Iterator[Hit]:
+    """A Softmax is larger than the accelerator takes in one piece.
+
+    Why: The operator runs on the CPU instead, and the tensor crosses over and back.
+
+    Limit: `softmax_area_max` of the target: the product of width and height stays below it.
+
+    Remedy: Use a shorter sequence, or split the heads.
+    """
+    limit: Quantity | None = given.limits.softmax_area_max
+    if limit is None:
+        return
+    for node in given.nodes:
+        shape = static_shape(node.inputs[0]) if node.op_type == "Softmax" and node.inputs else None
+        if shape is not None and len(shape) >= 2 and shape[-1] * shape[-2] >= int(limit):
+            yield Hit("warning", label(node), f"{shape[-2]} x {shape[-1]}", f"a product below {limit.value:g}")
+
+
+def _fed(model: ir.Model) -> list[ir.Value]:
+    return [value for value in model.graph.inputs if value.name not in model.graph.initializers]
