@@ -69,14 +69,15 @@ def quantize_blockwise(
         if groups * group_size != columns:
             block = np.pad(block, ((0, 0), (0, groups * group_size - columns)))
         block = block.reshape(-1, groups, group_size)
-        q, scales[part], zeros[part] = _search(block, bits, symmetric)
-        packed[part] = _pack(q, bits)
-    return BlockwiseWeight(packed, scales, None if symmetric else _pack(zeros, bits), bits, group_size, columns)
+        q, scales[part], zeros[part] = search_groups(block, bits, symmetric)
+        packed[part] = pack(q, bits)
+    return BlockwiseWeight(packed, scales, None if symmetric else pack(zeros, bits), bits, group_size, columns)
 
 
-def _search(
+def search_groups(
     block: npt.NDArray[np.float32], bits: int, symmetric: bool
 ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.float32], npt.NDArray[np.uint8]]:
+    """Stored values, scales and zero_points of groups ``[rows, groups, group_size]``, by least squared error."""
     best_error = np.full(block.shape[:2], np.inf, np.float32)
     best_scale = np.ones(block.shape[:2], np.float32)
     best_zero = np.zeros(block.shape[:2], np.uint8)
@@ -125,7 +126,8 @@ def _round(
     return np.clip(q, 0, (1 << bits) - 1, out=q)
 
 
-def _pack(values: npt.NDArray[np.uint8], bits: int) -> npt.NDArray[np.uint8]:
+def pack(values: npt.NDArray[np.uint8], bits: int) -> npt.NDArray[np.uint8]:
+    """4-bit values two a byte along the last axis, the lower index in the low half; 8-bit values as they are."""
     if bits == 8:
         return values
     if values.shape[-1] % 2:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from chipwise.errors import InputError
 from chipwise.model.scheme import TensorScheme
@@ -23,6 +24,8 @@ class Recipe:
         activation_bits: 8 for static per-tensor int8 activations; 16 leaves activations in floating point.
         head_bits: Bits of the embedding and the output layer.
         symmetric: Whether the weights' zero_point is the middle of the range.
+        algorithm: ``mse`` searches each group's scale for the least error; ``gptq`` makes up for the error in the
+            columns that follow, by the inputs seen in calibration.
     """
 
     name: str
@@ -32,6 +35,7 @@ class Recipe:
     activation_bits: int
     head_bits: int
     symmetric: bool = True
+    algorithm: Literal["mse", "gptq"] = "mse"
 
     @property
     def quantizes(self) -> bool:
@@ -56,7 +60,7 @@ class Recipe:
 _FP32 = Recipe("fp32", 32, None, True, 16, 32)
 _BASE = {
     # A small model at 4 bits keeps its meaning only with small groups, each with a zero_point of its own.
-    "w4a16": Recipe("w4a16", 4, 32, True, 16, 8, symmetric=False),
+    "w4a16": Recipe("w4a16", 4, 32, True, 16, 8, symmetric=False, algorithm="gptq"),
     "w8a16": Recipe("w8a16", 8, 32, True, 16, 8),
     "w8a8": Recipe("w8a8", 8, None, True, 8, 8),
 }

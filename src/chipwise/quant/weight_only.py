@@ -15,21 +15,26 @@ from onnx_ir.passes.common import RemoveUnusedNodesPass
 from chipwise.errors import RewriteError
 from chipwise.model.scheme import TensorScheme
 from chipwise.quant.blockwise import BlockwiseWeight, quantize_blockwise
+from chipwise.quant.gptq import quantize_gptq
 from chipwise.quant.recipe import Recipe
 
 MICROSOFT = "com.microsoft"
 # Level 4 lets the kernel quantize activations to int8 a block at a time: the fastest on CPUs with int8 dot products.
 ACCURACY_LEVEL = 4
 
+Hessians = Callable[[str], npt.NDArray[np.float32] | None]
+"""The Hessian of a weight's inputs by the weight's name, None where there is none."""
+
 
 def quantize_weights(
-    model: ir.Model, recipe: Recipe, *, accuracy_level: int = ACCURACY_LEVEL
+    model: ir.Model, recipe: Recipe, *, hessians: Hessians | None = None, accuracy_level: int = ACCURACY_LEVEL
 ) -> dict[str, TensorScheme]:
     """Quantize every MatMul or Gemm with a constant weight, and the embedding, in place.
 
     Args:
         model: A graph whose weights are initializers, read lazily.
         recipe: Bits, group_size and symmetry; ``head_bits`` serves the embedding and the output layer.
+        hessians: Where the inputs' Hessians come from, for GPTQ; None rounds each weight on its own.
         accuracy_level: 4 for int8 activations inside the kernel, 1 for float32 ones.
 
     Returns:
@@ -40,7 +45,7 @@ def quantize_weights(
     """
     graph = model.graph
     graph.opset_imports[MICROSOFT] = 1
-    quantizer = _Quantizer(graph, recipe, accuracy_level)
+    quantizer = _Quantizer(graph, recipe, hessians, accuracy_level)
     for node in list(graph):
         quantizer.visit(node)
     RemoveUnusedNodesPass()(model)
@@ -48,8 +53,9 @@ def quantize_weights(
 
 
 class _Quantizer:
-    def __init__(self, graph: ir.Graph, recipe: Recipe, accuracy_level: int) -> None:
+    def __init__(self, graph: ir.Graph, recipe: Recipe, hessians: Hessians | None, accuracy_level: int) -> None:
         self.graph, self.recipe, self.accuracy_level = graph, recipe, accuracy_level
+        self.hessians = hessians
         self.schemes: dict[str, TensorScheme] = {}
         self._made: dict[str, _LazyBlockwise] = {}
 
@@ -90,7 +96,7 @@ class _Quantizer:
             raise RewriteError("a weight is no initializer")
         if value.name not in self._made:
             self._made[value.name] = _LazyBlockwise(
-                self.graph, value.name, value.const_value, transposed, bits, self.recipe
+                self.graph, value.name, value.const_value, transposed, bits, self.recipe, self.hessians
             )
             self.schemes[value.name] = self._made[value.name].scheme
         return self._made[value.name]
@@ -115,7 +121,14 @@ class _LazyBlockwise:
     """
 
     def __init__(
-        self, graph: ir.Graph, name: str, tensor: ir.TensorProtocol, transposed: bool, bits: int, recipe: Recipe
+        self,
+        graph: ir.Graph,
+        name: str,
+        tensor: ir.TensorProtocol,
+        transposed: bool,
+        bits: int,
+        recipe: Recipe,
+        hessians: Hessians | None,
     ) -> None:
         shape = tensor.shape.numpy()
         self.rows, self.columns = (shape[1], shape[0]) if transposed else (shape[0], shape[1])
@@ -125,6 +138,7 @@ class _LazyBlockwise:
             bits, "uint4" if bits == 4 else "uint8", self.group_size, 0, recipe.symmetric, "float32"
         )
         self._graph, self._name, self._tensor, self._transposed = graph, name, tensor, transposed
+        self._hessians = hessians
         self._parts_left = 0
         self._last: BlockwiseWeight | None = None
         groups = self.columns // self.group_size
@@ -166,12 +180,21 @@ class _LazyBlockwise:
         if result is None:
             matrix = self._tensor.numpy()
             matrix = matrix.T if self._transposed else matrix
-            result = quantize_blockwise(
-                matrix, bits=self.bits, group_size=self.group_size, symmetric=self.scheme.symmetric
-            )
+            # At 8 bits rounding loses next to nothing, and the embedding is no product.
+            hessian = self._hessians(self._name) if self._hessians and self.bits < 8 else None
+            result = _quantized(matrix, hessian, self.scheme)
         self._parts_left -= 1
         self._last = result if self._parts_left > 0 else None
         return result
+
+
+def _quantized(
+    matrix: npt.NDArray[np.float32], hessian: npt.NDArray[np.float32] | None, scheme: TensorScheme
+) -> BlockwiseWeight:
+    group_size = scheme.group_size or matrix.shape[1]
+    if hessian is None:
+        return quantize_blockwise(matrix, bits=scheme.bits, group_size=group_size, symmetric=scheme.symmetric)
+    return quantize_gptq(matrix, hessian, bits=scheme.bits, group_size=group_size, symmetric=scheme.symmetric)
 
 
 def _zero_points(weight: BlockwiseWeight) -> npt.NDArray[np.generic]:

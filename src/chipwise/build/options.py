@@ -1,0 +1,40 @@
+"""BuildOptions: what the user asks of a build."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+AUTO = "auto"
+
+
+@dataclass(frozen=True)
+class BuildOptions:
+    """What to build, for what, and how it is judged.
+
+    Attributes:
+        model: A folder, a file, or ``hf:org/name``.
+        target: Name of the target.
+        out: Where the bundle shall lie.
+        recipe: A recipe's name, or ``auto``: the smallest the target takes that passes the gate.
+        queries: The user's queries, for calibration and, without a suite, for verification; None takes general ones.
+        suite: Cases with keywords to verify on; None verifies on queries.
+        max_cases: Cases verified at most.
+        max_context: Tokens the graphs must hold; None takes the model's, at most 8192.
+        gate: Thresholds set by the user, by name.
+        threads: Threads of the engine; 0 for one a core.
+        overwrite: Whether to replace a bundle at ``out``.
+    """
+
+    model: str
+    target: str
+    out: Path
+    recipe: str = AUTO
+    queries: Path | None = None
+    suite: Path | None = None
+    max_cases: int = 100
+    max_context: int | None = None
+    gate: Mapping[str, float] = field(default_factory=dict)
+    threads: int = 0
+    overwrite: bool = False

@@ -1,0 +1,107 @@
+"""Trial: one recipe, quantized, verified and judged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from chipwise.build.graphs import GraphFiles
+from chipwise.build.options import BuildOptions
+from chipwise.build.texts import Texts
+from chipwise.errors import ModelFormatError
+from chipwise.model.model import Model
+from chipwise.quant.recipe import Recipe
+from chipwise.report import Verdict
+from chipwise.report.quality import Quality
+from chipwise.report.report import LayerCosine
+from chipwise.rewrite.pass_ import Feed
+from chipwise.verify.gate import Thresholds, judge
+from chipwise.verify.generate import Progress
+from chipwise.verify.layers import layer_cosines
+from chipwise.verify.run import context_needed, verify
+
+# Cases answered at once: decoding many streams costs little more than one.
+_SLOTS = 8
+_LAYER_PROMPTS = 4
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A recipe and what verification said of it.
+
+    Attributes:
+        recipe: The recipe.
+        candidate: Its graphs.
+        quality: What was measured.
+        verdicts: What the gate says.
+        layers: Cosines along the graph; empty for the reference itself.
+    """
+
+    recipe: Recipe
+    candidate: GraphFiles
+    quality: Quality
+    verdicts: tuple[Verdict, ...]
+    layers: tuple[LayerCosine, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether every verdict passed."""
+        return all(verdict.passed for verdict in self.verdicts)
+
+    def headline(self) -> str:
+        """The outcome in one line."""
+        failed = [verdict.line() for verdict in self.verdicts if not verdict.passed]
+        if failed:
+            return f"gate failed: {'; '.join(failed)}"
+        drift = self.quality.answer
+        kl = f", KL {drift.kl_mean_nats:.3g} nats, top-1 agreement {drift.top1_agreement:.1%}" if drift else ""
+        return f"gate passed on {len(self.quality.cases)} cases{kl}"
+
+
+def run_trial(
+    recipe: Recipe,
+    reference: GraphFiles,
+    candidate: GraphFiles,
+    model: Model,
+    texts: Texts,
+    options: BuildOptions,
+    progress: Progress,
+) -> Trial:
+    """Compare candidate and reference on the cases, look along the layers, and hold the result against the gate."""
+    if model.tokenizer is None:
+        raise ModelFormatError("no tokenizer", where=str(model.source.path))
+    slots = min(_SLOTS, len(texts.prompts))
+    context = context_needed(texts.prompts)
+    theirs = reference.open(n_slots=slots, max_context=context, threads=options.threads)
+    try:
+        ours = candidate.open(n_slots=slots, max_context=context, threads=options.threads)
+        try:
+            quality = verify(
+                texts.cases, texts.prompts, model.tokenizer, candidate=ours, reference=theirs, progress=progress
+            )
+        finally:
+            ours.close()
+    finally:
+        theirs.close()
+    thresholds = Thresholds.for_weight_bits(recipe.weight_bits).with_overrides(options.gate)
+    layers: tuple[LayerCosine, ...] = ()
+    if candidate is not reference:
+        feeds = [_feed(prompt.tokens, candidate, model) for prompt in texts.prompts[:_LAYER_PROMPTS]]
+        paths = [graphs.files["decoder"] for graphs in (reference, candidate)]
+        layers = tuple(layer_cosines(paths[0], paths[1], feeds, threads=options.threads or 2))
+    return Trial(recipe, candidate, quality, judge(quality, thresholds), layers)
+
+
+def _feed(tokens: tuple[int, ...], graphs: GraphFiles, model: Model) -> Feed:
+    """The inputs of a fused decoder that reads a prompt into an empty cache."""
+    n = len(tokens)
+    feed: dict[str, np.ndarray[tuple[int, ...], np.dtype[np.generic]]] = {
+        "input_ids": np.array([tokens], np.int64),
+        "output_rows": np.arange(n, dtype=np.int64),
+        "seqlens_k": np.array([n - 1], np.int32),
+        "total_sequence_length": np.array(n, np.int32),
+    }
+    for name, shape in graphs.kv_shapes.items():
+        feed[name] = np.zeros((1, shape[0], n, shape[1]), np.float32)
+    return feed

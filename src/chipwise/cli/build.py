@@ -1,0 +1,100 @@
+"""`chipwise build`: from a model to a verified bundle, said step by step."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import click
+
+from chipwise.build import BuildOptions, BuildResult
+from chipwise.build import build as run_build
+from chipwise.errors import GateFailedError, InputError
+from chipwise.report.report import Step
+
+
+@click.command()
+@click.argument("model")
+@click.option("--target", required=True, help="Name of the target; see `chipwise targets`.")
+@click.option("-o", "--output", "out", required=True, type=click.Path(path_type=Path), help="Folder of the bundle.")
+@click.option("--recipe", default="auto", show_default=True, help="auto, fp32, w8a8, w8a16, w4a16, w4a16_g64, ...")
+@click.option("--queries", type=click.Path(path_type=Path), help="Your queries, one JSON a line: calibration data.")
+@click.option("--suite", type=click.Path(path_type=Path), help="Cases with keywords, one JSON a line.")
+@click.option("--cases", "max_cases", type=click.IntRange(1), default=100, show_default=True, help="Cases verified.")
+@click.option("--context", "max_context", type=click.IntRange(16), help="Tokens a conversation may have.")
+@click.option("--gate", "overrides", multiple=True, metavar="NAME=VALUE", help="Set a threshold; may be repeated.")
+@click.option("--threads", type=click.IntRange(0), default=0, help="Threads of the engine.  [default: one a core]")
+@click.option("--overwrite", is_flag=True, help="Replace the bundle at OUTPUT, once the new one is whole.")
+def build(
+    model: str,
+    target: str,
+    out: Path,
+    recipe: str,
+    queries: Path | None,
+    suite: Path | None,
+    max_cases: int,
+    max_context: int | None,
+    overrides: tuple[str, ...],
+    threads: int,
+    overwrite: bool,
+) -> None:
+    """Build MODEL (a folder, a .gguf file, or hf:org/name) for a target: check, rewrite, quantize, verify, bundle.
+
+    Exit code 1 if the gate fails; the bundle is then at OUTPUT.failed, and what was at OUTPUT stays.
+    """
+    options = BuildOptions(
+        model=model, target=target, out=out, recipe=recipe, queries=queries, suite=suite, max_cases=max_cases,
+        max_context=max_context, gate=_parsed(overrides), threads=threads, overwrite=overwrite,
+    )  # fmt: skip
+    result = run_build(options, _Printer())
+    _print_outcome(result)
+    if not result.passed:
+        raise GateFailedError(
+            "the gate failed", where=str(result.bundle), remedy="open its report.html, or try a wider --recipe"
+        )
+
+
+class _Printer:
+    """Says what the build does, one line a step, with the time left of long ones on a terminal."""
+
+    def __init__(self) -> None:
+        self._start = 0.0
+        self._live = sys.stderr.isatty()
+
+    def started(self, name: str) -> None:
+        self._start = time.monotonic()
+        if self._live:
+            click.echo(f"\r  {name} ...", nl=False, err=True)
+
+    def progress(self, done: int, total: int) -> None:
+        if not self._live or not done:
+            return
+        left_s = (time.monotonic() - self._start) / done * (total - done)
+        click.echo(f"\r\033[K  {done}/{total}, about {left_s:.0f} s left", nl=False, err=True)
+
+    def finished(self, step: Step) -> None:
+        if self._live:
+            click.echo("\r\033[K", nl=False, err=True)
+        peak = f"{step.peak_bytes / 1e6:.0f} MB" if step.peak_bytes else ""
+        click.echo(f"{step.name:<18} {step.duration_s:7.1f} s  peak {peak:>8}  {step.note}")
+
+
+def _print_outcome(result: BuildResult) -> None:
+    for verdict in result.report.verdicts:
+        click.echo(f"  {verdict.line()}")
+    total_s = sum(step.duration_s for step in result.report.steps)
+    click.echo(f"{'passed' if result.passed else 'FAILED'} with {result.recipe} in {total_s:.0f} s")
+    click.echo(f"bundle: {result.bundle}")
+    click.echo(f"report: {result.bundle / 'report.html'}")
+
+
+def _parsed(overrides: tuple[str, ...]) -> dict[str, float]:
+    values = {}
+    for text in overrides:
+        name, _, number = text.partition("=")
+        try:
+            values[name.strip()] = float(number)
+        except ValueError as e:
+            raise InputError(f"--gate {text!r} is not NAME=VALUE", remedy="write e.g. --gate kl_mean_nats=0.2") from e
+    return values

@@ -1,0 +1,71 @@
+"""GPTQ: quantize a weight column by column and let the columns that follow make up for the error.
+
+Frantar, Ashkboos, Hoefler & Alistarh, "GPTQ", arXiv 2210.17323, algorithm 1, with a scale and zero_point a group
+chosen from the weights as the earlier groups left them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from chipwise.quant.blockwise import BlockwiseWeight, pack, search_groups
+
+# Share of the mean diagonal added to it, so that inputs that never moved do not make the Hessian singular.
+DAMPING = 0.01
+
+
+def quantize_gptq(
+    matrix: npt.NDArray[np.float32],
+    hessian: npt.NDArray[np.float32],
+    *,
+    bits: int,
+    group_size: int,
+    symmetric: bool,
+) -> BlockwiseWeight:
+    """Quantize a matrix ``[rows, columns]`` so that its product with typical inputs changes least.
+
+    Args:
+        matrix: The weights, output channels first; columns a multiple of ``group_size``.
+        hessian: Sum of ``x x^T`` over inputs x of this layer, ``[columns, columns]``.
+        bits: 4 or 8.
+        group_size: Values a group.
+        symmetric: Whether zero is the middle of the range.
+    """
+    rows, columns = matrix.shape
+    groups = columns // group_size
+    weights = np.array(matrix, dtype=np.float32, order="C")
+    upper = _inverse_cholesky(hessian)
+    top = np.float32((1 << bits) - 1)
+    q = np.empty((rows, groups, group_size), np.uint8)
+    scales = np.empty((rows, groups), np.float32)
+    zeros = np.empty((rows, groups), np.uint8)
+    for group in range(groups):
+        start, stop = group * group_size, (group + 1) * group_size
+        # Columns as rows: each step below reads and writes whole contiguous lines.
+        block = np.ascontiguousarray(weights[:, start:stop].T)
+        _, found_scale, found_zero = search_groups(np.ascontiguousarray(block.T)[:, None], bits, symmetric)
+        scale, zero = found_scale[:, 0], found_zero[:, 0].astype(np.float32)
+        errors = np.empty_like(block)
+        for i in range(group_size):
+            column = block[i]
+            stored = np.clip(np.rint(column / scale) + zero, 0, top)
+            q[:, group, i] = stored
+            error = (column - (stored - zero) * scale) / upper[start + i, start + i]
+            block[i + 1 :] -= upper[start + i, start + i + 1 : stop, None] * error
+            errors[i] = error
+        weights[:, stop:] -= errors.T @ upper[start:stop, stop:]
+        scales[:, group], zeros[:, group] = scale, found_zero[:, 0]
+    return BlockwiseWeight(pack(q, bits), scales, None if symmetric else pack(zeros, bits), bits, group_size, columns)
+
+
+def _inverse_cholesky(hessian: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """The upper Cholesky factor of the damped Hessian's inverse."""
+    damped = hessian.astype(np.float64)
+    diagonal = np.einsum("ii->i", damped)
+    # An input that is always zero says nothing about its column: give it the weight of a typical one.
+    mean = float(diagonal.mean()) or 1.0
+    diagonal[diagonal == 0] = mean
+    diagonal += DAMPING * mean
+    inverse = np.linalg.inv(damped)
+    return np.linalg.cholesky(inverse).T.astype(np.float32)
