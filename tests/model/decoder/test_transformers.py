@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from transformers import AutoModelForCausalLM
 
 from tests.model.decoder.random_models import CASES
 from tests.model.decoder.sessions import check_session, distance, fused_session, golden, portable_session
@@ -19,6 +18,8 @@ Folder = Callable[[str], Path]
 @pytest.mark.parametrize("case", CASES)
 def test_every_graph_answers_as_transformers(case: str, model_folder: Folder, tmp_path: Path) -> None:
     """The model as transformers saves it, read and written in each form, against transformers in float32."""
+    from transformers import AutoModelForCausalLM
+
     saved = tmp_path / "saved"
     AutoModelForCausalLM.from_pretrained(model_folder(case)).save_pretrained(saved)
     wanted = reference(saved, double=False)

@@ -6,8 +6,6 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-import torch
-from transformers import AutoModelForCausalLM
 
 from tests.model.decoder.random_models import CASES, tokens, write_folder
 from tests.model.decoder.sessions import GOLDEN
@@ -15,6 +13,10 @@ from tests.model.decoder.sessions import GOLDEN
 
 def reference(folder: Path, *, double: bool) -> np.ndarray:
     """The logits of a folder's model after every token of ``tokens()``."""
+    # Here, because these two take seconds and every run of the tests imports this file.
+    import torch
+    from transformers import AutoModelForCausalLM
+
     model, info = AutoModelForCausalLM.from_pretrained(
         folder, output_loading_info=True, attn_implementation="eager", dtype=torch.float32
     )

@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import onnx_ir as ir
+import pytest
+from onnxruntime.capi import onnxruntime_pybind11_state as state
+
+from chipwise.engine.onnxruntime import OnnxRuntimeEngine, decoder_graph
+from chipwise.errors import EngineError
+from tests.model.decoder.sessions import CONTEXT
+
+
+def _open(files: dict[str, Path], *, n_slots: int = 1, max_context: int = 16, **options: Any) -> str:
+    """The message of the error that opening ends in."""
+    with pytest.raises(EngineError) as e:
+        OnnxRuntimeEngine().open(files, n_slots=n_slots, max_context=max_context, options=options)
+    assert "\n" not in str(e.value)
+    return str(e.value)
+
+
+@pytest.fixture(scope="session")
+def graphs(graph_files: dict[str, dict[str, Path]]) -> dict[str, Path]:
+    return {**graph_files["fused"], **graph_files["dynamic"], "static": graph_files["static"]["decode"]}
+
+
+def test_roles_that_make_no_decoder(graphs: dict[str, Path]) -> None:
+    assert "needs the role 'decoder'" in _open({"prefill": graphs["prefill"]})
+
+
+@pytest.mark.parametrize("option", ["threads", "mask_value", "sliding_window"])
+def test_an_option_that_is_no_number(option: str, graphs: dict[str, Path]) -> None:
+    message = _open({"prefill": graphs["prefill"], "decode": graphs["decode"]}, **{option: "two"})
+    assert f"the option {option} is 'two', not a number" in message
+
+
+def test_nothing_to_hold(graphs: dict[str, Path]) -> None:
+    assert "0 slots of 16 tokens" in _open({"decoder": graphs["decoder"]}, n_slots=0)
+
+
+def test_a_missing_file(tmp_path: Path) -> None:
+    assert "nowhere.onnx" in _open({"decoder": tmp_path / "nowhere.onnx"})
+
+
+@pytest.mark.parametrize("keep", [0.0, 0.1, 0.5, 0.999])
+def test_a_truncated_graph(keep: float, graphs: dict[str, Path], tmp_path: Path) -> None:
+    content = graphs["decoder"].read_bytes()
+    (tmp_path / "cut.onnx").write_bytes(content[: int(len(content) * keep)])
+    assert "cannot load the graph" in _open({"decoder": tmp_path / "cut.onnx"})
+
+
+def test_a_file_that_is_no_graph(tmp_path: Path) -> None:
+    (tmp_path / "pointer.onnx").write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n")
+    assert "cannot load the graph" in _open({"decoder": tmp_path / "pointer.onnx"})
+
+
+@pytest.mark.parametrize("damage", ["missing", "truncated"])
+def test_weights_that_are_not_whole(damage: str, graphs: dict[str, Path], tmp_path: Path) -> None:
+    ir.save(ir.load(graphs["decoder"]), tmp_path / "graph.onnx", external_data="weights.bin")
+    weights = tmp_path / "weights.bin"
+    content = weights.read_bytes()
+    weights.unlink()
+    if damage == "truncated":
+        weights.write_bytes(content[:-1000])
+    assert "cannot load the graph" in _open({"decoder": tmp_path / "graph.onnx"})
+
+
+def test_graphs_in_each_others_place(graphs: dict[str, Path]) -> None:
+    assert "it has no seqlens_k" in _open({"decoder": graphs["decode"]})
+    assert "it has no KV cache" in _open({"prefill": graphs["prefill"], "decode": graphs["prefill"]})
+
+
+def test_a_context_the_graph_does_not_reach(graphs: dict[str, Path]) -> None:
+    assert f"names {CONTEXT} positions, not 49" in _open({"decoder": graphs["decoder"]}, max_context=49)
+    portable = {"prefill": graphs["prefill"], "decode": graphs["static"]}
+    assert f"holds {CONTEXT} tokens, not 8" in _open(portable, max_context=8)
+
+
+def test_a_graph_that_does_not_say_its_mask(graphs: dict[str, Path], tmp_path: Path) -> None:
+    model = ir.load(graphs["decode"])
+    del model.metadata_props["chipwise.sliding_window"]
+    ir.save(model, tmp_path / "decode.onnx")
+    files = {"prefill": graphs["prefill"], "decode": tmp_path / "decode.onnx"}
+    assert "nothing says the sliding_window" in _open(files)
+    OnnxRuntimeEngine().open(files, n_slots=1, max_context=16, options={"sliding_window": 7}).close()
+    del model.metadata_props["chipwise.mask_value"]
+    ir.save(model, tmp_path / "decode.onnx")
+    assert "nothing says the mask_value" in _open(files, sliding_window=7)
+
+
+@pytest.mark.parametrize("version", ["1.22.1", "1.23.2"])
+def test_a_runtime_whose_window_is_another(
+    version: str, graphs: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decoder_graph.ort, "__version__", version)
+    assert f"needs onnxruntime 1.24, this is {version}" in _open({"decoder": graphs["decoder"]})
+
+
+def test_a_failing_step_is_one_error(graphs: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    from numpy import array
+
+    from chipwise.engine import Batch
+
+    session = OnnxRuntimeEngine().open({"decoder": graphs["decoder"]}, n_slots=1, max_context=16, options={})
+
+    def fail(*_: object) -> None:
+        raise state.RuntimeException("first line\nsecond line")
+
+    monkeypatch.setattr(decoder_graph.ort.InferenceSession, "run_with_iobinding", fail)
+    with pytest.raises(EngineError, match=r"^onnxruntime: a step failed \(first line\)$"):
+        session.step(Batch(0, array([[1]]), array([0])))
