@@ -14,7 +14,6 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from chipwise.errors import ModelFormatError, RequestError
 
-
 # What a template that was not written for such messages runs into.
 _RENDER_ERRORS = (TemplateError, TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError)
 

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from chipwise.errors import QueryFileError
+from chipwise.files import read_bounded
 from chipwise.model.chat_template import ChatTemplate
 from chipwise.model.tokenizer import Tokenizer
 
 Message = dict[str, Any]
 
-_LFS_POINTER = b"version https://git-lfs"
+_MAX_BYTES = 1 << 30
 _SHAPES = '{"messages": [...]}, {"prompt": "..."} or {"text": "..."}'
 # The longer mark first: UTF-32's begins with UTF-16's.
 _BYTE_ORDER_MARKS = (
@@ -62,27 +63,28 @@ def read_queries(path: Path) -> list[Query]:
     Raises:
         QueryFileError: The file is missing, empty, in another encoding than UTF-8, or has a malformed line.
     """
+    lines = numbered_lines(path)
+    if path.suffix == ".txt":
+        return [Query(prompt=line) for _, line in lines]
+    return [query_of(json_object(line, f"{path}:{number}"), f"{path}:{number}") for number, line in lines]
+
+
+def numbered_lines(path: Path) -> list[tuple[int, str]]:
+    """The lines of a text file that are not blank, without outer white space, each with its number from 1.
+
+    Raises:
+        QueryFileError: The file is missing, empty, or in another encoding than UTF-8.
+    """
     # splitlines() would also split at characters that may stand inside a text, such as U+2028
     lines = _decoded(path).replace("\r\n", "\n").replace("\r", "\n").split("\n")
     numbered = [(number, line.strip()) for number, line in enumerate(lines, 1) if line.strip()]
     if not numbered:
         raise QueryFileError("the file is empty", where=str(path), remedy=f"write one query a line: {_SHAPES}")
-    if path.suffix == ".txt":
-        return [Query(prompt=line) for _, line in numbered]
-    return [_query(line, f"{path}:{number}") for number, line in numbered]
+    return numbered
 
 
 def _decoded(path: Path) -> str:
-    try:
-        raw = path.read_bytes()
-    except FileNotFoundError as e:
-        raise QueryFileError("no such file", where=str(path)) from e
-    except OSError as e:
-        raise QueryFileError(f"cannot read the file ({e.strerror})", where=str(path)) from e
-    if raw.startswith(_LFS_POINTER):
-        raise QueryFileError(
-            "a Git-LFS pointer lies in place of the file", where=str(path), remedy="fetch the file with `git lfs pull`"
-        )
+    raw = read_bounded(path, _MAX_BYTES, error=QueryFileError)
     try:
         if _wide(raw) is None:
             return raw.decode("utf-8-sig")
@@ -119,21 +121,37 @@ def _likely_encoding(raw: bytes) -> str:
     return "GBK"
 
 
-def _query(line: str, where: str) -> Query:
+def json_object(line: str, where: str) -> dict[str, Any]:
+    """The fields of a line.
+
+    Raises:
+        QueryFileError: The line is no JSON object.
+    """
     try:
         fields = json.loads(line)
     except (ValueError, RecursionError) as e:
         raise QueryFileError(f"not JSON ({e})", where=where, remedy=f"write one object a line: {_SHAPES}") from e
-    if isinstance(fields, dict):
-        if "messages" in fields:
-            return Query(messages=_messages(fields["messages"], where))
-        for key in ("prompt", "text"):
-            if key in fields:
-                prompt = _text(fields[key], key, where)
-                if not prompt.strip():
-                    raise QueryFileError(f"{key} is empty", where=where, remedy=f"write {_SHAPES}")
-                return Query(prompt=prompt)
-    found = f"the keys {', '.join(map(str, fields))}" if isinstance(fields, dict) else type(fields).__name__
+    if not isinstance(fields, dict):
+        found = type(fields).__name__
+        raise QueryFileError(f"a query cannot be read from {found}", where=where, remedy=f"write {_SHAPES}")
+    return fields
+
+
+def query_of(fields: dict[str, Any], where: str) -> Query:
+    """The query that some fields hold; other fields are left alone.
+
+    Raises:
+        QueryFileError: They hold none, or one that is malformed.
+    """
+    if "messages" in fields:
+        return Query(messages=_messages(fields["messages"], where))
+    for key in ("prompt", "text"):
+        if key in fields:
+            prompt = _text(fields[key], key, where)
+            if not prompt.strip():
+                raise QueryFileError(f"{key} is empty", where=where, remedy=f"write {_SHAPES}")
+            return Query(prompt=prompt)
+    found = f"the keys {', '.join(fields)}"
     raise QueryFileError(f"a query cannot be read from {found}", where=where, remedy=f"write {_SHAPES}")
 
 

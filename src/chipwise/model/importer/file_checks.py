@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from chipwise.errors import ModelFormatError
+from chipwise.files import is_lfs_pointer, read_bounded
 
-_LFS_POINTER = b"version https://git-lfs"
+# gemma's tokenizer.json, the largest text of any model here, has 33 MB.
+_MAX_TEXT_BYTES = 256 << 20
 
 
 def check_file(path: Path) -> int:
@@ -15,21 +17,20 @@ def check_file(path: Path) -> int:
     Raises:
         ModelFormatError: There is no such file, it is empty, unreadable, or a Git-LFS pointer.
     """
+    where = str(path)
     try:
-        with path.open("rb") as file:
-            head = file.read(len(_LFS_POINTER))
+        if not path.is_file():
+            problem = "not a file" if path.exists() else "the file is missing"
+            raise ModelFormatError(problem, where=where, remedy="download the model again")
         size = path.stat().st_size
-    except FileNotFoundError as e:
-        raise ModelFormatError("the file is missing", where=str(path), remedy="download the model again") from e
+        path.open("rb").close()
     except OSError as e:
-        raise ModelFormatError(f"cannot read the file ({e.strerror})", where=str(path)) from e
-    if not head:
-        raise ModelFormatError("the file is empty", where=str(path), remedy="download the model again")
-    if head == _LFS_POINTER:
+        raise ModelFormatError(f"cannot read the file ({e.strerror})", where=where) from e
+    if not size:
+        raise ModelFormatError("the file is empty", where=where, remedy="download the model again")
+    if is_lfs_pointer(path):
         raise ModelFormatError(
-            "a Git-LFS pointer lies in place of the file",
-            where=str(path),
-            remedy="fetch the file with `git lfs pull`",
+            "a Git-LFS pointer lies in place of the file", where=where, remedy="fetch the file with `git lfs pull`"
         )
     return size
 
@@ -38,11 +39,11 @@ def read_text(path: Path) -> str:
     """The text of a UTF-8 file.
 
     Raises:
-        ModelFormatError: As ``check_file``, or the file is not UTF-8.
+        ModelFormatError: The file is missing, unreadable, a Git-LFS pointer, or not UTF-8.
     """
-    check_file(path)
+    raw = read_bounded(path, _MAX_TEXT_BYTES, error=ModelFormatError)
     try:
-        return path.read_text("utf-8-sig")
+        return raw.decode("utf-8-sig")
     except UnicodeDecodeError as e:
         raise ModelFormatError(
             f"not UTF-8 text (byte {e.start})", where=str(path), remedy="download the model again"

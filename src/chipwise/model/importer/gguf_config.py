@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from chipwise.errors import UnknownArchitectureError
+from chipwise.errors import ModelFormatError, UnknownArchitectureError
 from chipwise.model.config import DecoderConfig, RopeConfig
+from chipwise.model.importer.config_check import checked_config
 from chipwise.model.importer.fields import Fields
 from chipwise.model.importer.gguf_header import GgufHeader
 from chipwise.model.importer.gguf_tensors import GgufTensors
@@ -51,7 +52,7 @@ def gguf_config(header: GgufHeader, raw: GgufTensors, max_context: int | None = 
     common |= _sliding(arch, fields, common["n_layers"], common["max_positions"])
     if arch == "gemma3":
         common |= _gemma3(fields, common, rope)
-    return DecoderConfig(arch=arch, rope=rope, **common)
+    return checked_config(DecoderConfig(arch=arch, rope=rope, **common), fields.where)
 
 
 def _refuse_unsupported(fields: Fields) -> None:
@@ -71,7 +72,7 @@ def _common(arch: str, fields: Fields, header: GgufHeader) -> dict[str, Any]:
         "n_layers": fields.integer("block_count"),
         "n_heads": heads,
         "n_kv_heads": fields.integer("attention.head_count_kv", heads),
-        "head_dim": fields.integer("attention.key_length", hidden // heads),
+        "head_dim": fields.integer("attention.key_length", max(1, hidden // heads)),
         "max_positions": fields.integer("context_length"),
         "norm_eps": _shortest(fields.number("attention.layer_norm_rms_epsilon")),
         "tied_embeddings": "output.weight" not in header.tensors,
@@ -100,8 +101,12 @@ def _rope(arch: str, fields: Fields, raw: GgufTensors, common: dict[str, Any], m
         }
         common["max_positions"] = longrope_positions(max_positions, original, max_context)
     if "rope_freqs.weight" in raw.infos:
-        frequencies = plain_frequencies(theta, dim) / raw.rows("rope_freqs.weight", 0, dim // 2)
-        return RopeConfig(theta, dim, tuple(frequencies.tolist()))
+        factors = np.array(_vector(raw, "rope_freqs.weight"), np.float32)
+        if len(factors) != dim // 2 or not (factors > 0).all():
+            raise ModelFormatError(
+                f"rope_freqs.weight has {len(factors)} values, expected {dim // 2} above 0", where=raw.where
+            )
+        return RopeConfig(theta, dim, tuple((plain_frequencies(theta, dim) / factors).tolist()))
     return rope_config(
         Fields(settings, f"{fields.where} rope.scaling"),
         theta=theta,
@@ -118,7 +123,7 @@ def _shortest(value: float) -> float:
 
 
 def _vector(raw: GgufTensors, name: str) -> list[float]:
-    return [float(x) for x in raw.rows(name, 0, raw.infos[name].shape[0])] if name in raw.infos else []
+    return raw.rows(name, 0, raw.infos[name].shape[0]).ravel().tolist() if name in raw.infos else []
 
 
 def _sliding(arch: str, fields: Fields, layers: int, max_positions: int) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from chipwise.errors import ModelFormatError
 from chipwise.model.importer.gguf_config import gguf_config
 from chipwise.model.importer.gguf_header import read_gguf_header
 from chipwise.model.importer.gguf_places import gguf_weights
@@ -19,6 +20,13 @@ def load_gguf(path: Path, max_context: int | None = None) -> Model:
         ModelFormatError: The file is truncated, incomplete, or holds what is not supported.
     """
     header = read_gguf_header(path)
+    parts = header.metadata.get("split.count", 0)
+    if isinstance(parts, int) and parts > 1:
+        raise ModelFormatError(
+            f"the file is one of {parts} parts",
+            where=str(path),
+            remedy="merge them with `llama-gguf-split --merge`",
+        )
     raw = GgufTensors(header)
     config = gguf_config(header, raw, max_context)
     licence = header.metadata.get("general.license")

@@ -3,77 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from enum import IntEnum
 from typing import Any
 
 from tokenizers import AddedToken, decoders, normalizers
 from tokenizers import Tokenizer as FastTokenizer
 from tokenizers.models import BPE
 
-from chipwise.errors import ModelFormatError
 from chipwise.model.chat_template import ChatTemplate
 from chipwise.model.importer.end_tokens import END_TOKENS
-from chipwise.model.importer.fields import Fields
 from chipwise.model.importer.gguf_header import GgufHeader
 from chipwise.model.importer.gguf_splits import SPLIT_RULES, SplitRule
+from chipwise.model.importer.gguf_vocabulary import GgufVocabulary, TokenType
 from chipwise.model.tokenizer import SpecialTokens, Tokenizer
 
 _SPACE = "▁"
-_PREFIX = "tokenizer.ggml."
-
-
-class _TokenType(IntEnum):
-    """GGUF's ``tokenizer.ggml.token_type``."""
-
-    NORMAL = 1
-    UNKNOWN = 2
-    CONTROL = 3
-    USER_DEFINED = 4
-    UNUSED = 5
-    BYTE = 6
-
-
-class _Vocabulary:
-    """The token lists of the metadata, checked."""
-
-    def __init__(self, header: GgufHeader) -> None:
-        self.where = str(header.path)
-        self.arch = str(header.metadata.get("general.architecture"))
-        self.fields = Fields(
-            {k.removeprefix(_PREFIX): v for k, v in header.metadata.items() if k.startswith(_PREFIX)},
-            f"{self.where}: {_PREFIX}*",
-        )
-        tokens: list[str] = self._list("tokens", str)
-        self.tokens = [token or f"[EMPTY_{index}]" for index, token in enumerate(tokens)]
-        self.scores: list[float] = self._list("scores", float)
-        self.merges: list[str] = self._list("merges", str)
-        types: list[int] = self._list("token_type", int)
-        self.types = types or [int(_TokenType.NORMAL)] * len(self.tokens)
-        if len(self.types) != len(self.tokens):
-            raise self.error(f"{len(self.types)} token types for {len(self.tokens)} tokens")
-
-    def _list(self, name: str, kind: type) -> list[Any]:
-        values = self.fields.get(name)
-        if values is None:
-            return []
-        if not isinstance(values, list) or not all(isinstance(value, kind) for value in values):
-            raise self.error(f"{_PREFIX}{name} is not a list of {kind.__name__}")
-        return values
-
-    def id_of(self, name: str) -> int | None:
-        """A token id among the settings; None if absent."""
-        value = self.fields.get(name)
-        if value is None:
-            return None
-        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < len(self.tokens):
-            raise self.error(f"{_PREFIX}{name} is {value!r}, which is no token")
-        return value
-
-    def of_type(self, kind: _TokenType) -> list[str]:
-        return [token for token, its in zip(self.tokens, self.types, strict=True) if its == kind]
-
-    def error(self, what: str) -> ModelFormatError:
-        return ModelFormatError(f"cannot build the tokenizer: {what}", where=self.where)
 
 
 def gguf_tokenizer(header: GgufHeader) -> Tokenizer | None:
@@ -82,7 +25,7 @@ def gguf_tokenizer(header: GgufHeader) -> Tokenizer | None:
     Raises:
         ModelFormatError: A kind of vocabulary that is not supported, or a malformed one.
     """
-    vocabulary = _Vocabulary(header)
+    vocabulary = GgufVocabulary(header)
     if not vocabulary.tokens:
         return None
     kind = vocabulary.fields.text("model")
@@ -105,7 +48,7 @@ def gguf_chat_template(header: GgufHeader) -> ChatTemplate | None:
     source = header.metadata.get("tokenizer.chat_template")
     if not isinstance(source, str):
         return None
-    vocabulary = _Vocabulary(header)
+    vocabulary = GgufVocabulary(header)
     bos, eos = vocabulary.id_of("bos_token_id"), vocabulary.id_of("eos_token_id")
     tokens = vocabulary.tokens
     return ChatTemplate(
@@ -115,27 +58,38 @@ def gguf_chat_template(header: GgufHeader) -> ChatTemplate | None:
     )
 
 
-def _split_rule(vocabulary: _Vocabulary) -> SplitRule:
+def _split_rule(vocabulary: GgufVocabulary) -> SplitRule:
     name = vocabulary.fields.text("pre", "default")
     if name not in SPLIT_RULES:
         raise vocabulary.error(f"splitting rule {name!r} is not supported; supported are {', '.join(SPLIT_RULES)}")
     return SPLIT_RULES[name]
 
 
-def _byte_level(vocabulary: _Vocabulary, rule: SplitRule) -> FastTokenizer:
-    # a merge's left part may itself start with a space in vocabularies that are not byte-level
-    pairs = [(merge[: (cut := merge.find(" ", 1))], merge[cut + 1 :]) for merge in vocabulary.merges]
+def _byte_level(vocabulary: GgufVocabulary, rule: SplitRule) -> FastTokenizer:
+    pairs = _merge_pairs(vocabulary)
     fast = FastTokenizer(_bpe(vocabulary, vocabulary.tokens, pairs, ignore_merges=rule.ignore_merges))
     if rule.normalizer is not None:
         fast.normalizer = rule.normalizer()
     fast.pre_tokenizer = rule.pre_tokenizer()
     fast.decoder = decoders.ByteLevel()
-    _add_tokens(fast, vocabulary.of_type(_TokenType.CONTROL), special=True)
-    _add_tokens(fast, vocabulary.of_type(_TokenType.USER_DEFINED), special=False)
+    _add_tokens(fast, vocabulary.of_type(TokenType.CONTROL), special=True)
+    _add_tokens(fast, vocabulary.of_type(TokenType.USER_DEFINED), special=False)
     return fast
 
 
-def _sentencepiece(vocabulary: _Vocabulary) -> FastTokenizer:
+def _merge_pairs(vocabulary: GgufVocabulary) -> list[tuple[str, str]]:
+    """The two parts of every merge. They are checked here: malformed ones end `tokenizers` in a panic."""
+    known = set(vocabulary.tokens)
+    pairs = []
+    for merge in vocabulary.merges:
+        left, blank, right = merge.partition(" ")
+        if not blank or not {left, right, left + right} <= known:
+            raise vocabulary.error(f"merge {merge!r} is not two parts of a token")
+        pairs.append((left, right))
+    return pairs
+
+
+def _sentencepiece(vocabulary: GgufVocabulary) -> FastTokenizer:
     is_gemma = vocabulary.arch.startswith("gemma")
     tokens = vocabulary.tokens
     if is_gemma:
@@ -146,8 +100,8 @@ def _sentencepiece(vocabulary: _Vocabulary) -> FastTokenizer:
         ranks = vocabulary.scores
     if len(ranks) != len(tokens):
         raise vocabulary.error(f"{len(ranks)} scores for {len(tokens)} tokens")
-    unknown = vocabulary.of_type(_TokenType.UNKNOWN)
-    mergeable = {token: index for index, token in enumerate(tokens) if vocabulary.types[index] != _TokenType.CONTROL}
+    unknown = vocabulary.of_type(TokenType.UNKNOWN)
+    mergeable = {token: index for index, token in enumerate(tokens) if vocabulary.types[index] != TokenType.CONTROL}
     fast = FastTokenizer(
         _bpe(
             vocabulary,
@@ -164,14 +118,14 @@ def _sentencepiece(vocabulary: _Vocabulary) -> FastTokenizer:
     steps = [decoders.Replace(_SPACE, " "), decoders.ByteFallback(), decoders.Fuse()]
     fast.decoder = decoders.Sequence([*steps, decoders.Strip(" ", 1, 0)] if prefix else steps)
     swallow = vocabulary.arch == "phi3"
-    _add_tokens(fast, vocabulary.of_type(_TokenType.CONTROL) + unknown, special=True, rstrip=swallow)
+    _add_tokens(fast, vocabulary.of_type(TokenType.CONTROL) + unknown, special=True, rstrip=swallow)
     kept = set(tokens)
-    defined = [token for token in vocabulary.of_type(_TokenType.USER_DEFINED) if token in kept]
+    defined = [token for token in vocabulary.of_type(TokenType.USER_DEFINED) if token in kept]
     _add_tokens(fast, defined, special=False, rstrip=swallow)
     return fast
 
 
-def _bpe(vocabulary: _Vocabulary, tokens: list[str], merges: list[tuple[str, str]], **settings: Any) -> BPE:
+def _bpe(vocabulary: GgufVocabulary, tokens: list[str], merges: list[tuple[str, str]], **settings: Any) -> BPE:
     ids = {token: index for index, token in enumerate(tokens)}
     if len(ids) != len(tokens):
         raise vocabulary.error(f"{len(tokens) - len(ids)} tokens appear twice")
@@ -209,7 +163,7 @@ def _add_tokens(fast: FastTokenizer, tokens: Iterable[str], *, special: bool, rs
         fast.add_tokens(added)
 
 
-def _special_tokens(vocabulary: _Vocabulary, add_bos: bool) -> SpecialTokens:
+def _special_tokens(vocabulary: GgufVocabulary, add_bos: bool) -> SpecialTokens:
     ends = [vocabulary.id_of(name) for name in ("eos_token_id", "eot_token_id", "eom_token_id")]
     named = {token: index for index, token in enumerate(vocabulary.tokens) if token in END_TOKENS}
     ends += [named[token] for token in END_TOKENS if token in named]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from chipwise.errors import ModelFormatError, UnknownArchitectureError
 from chipwise.model.config import Activation, DecoderConfig, RopeConfig
+from chipwise.model.importer.config_check import checked_config
 from chipwise.model.importer.fields import Fields
 from chipwise.model.importer.hf_defaults import DECODER_DEFAULTS
 from chipwise.model.importer.hf_refusals import refuse_unsupported
@@ -41,7 +42,7 @@ def decoder_config(fields: Fields, model_type: str, max_context: int | None = No
     window, slides = _sliding(fields, arch, layers, max_positions)
     rope, rope_local = _ropes(fields, arch, head_dim, max_positions, max_context)
     scaled_context = _positions(fields, rope, max_positions, max_context)
-    return DecoderConfig(
+    config = DecoderConfig(
         arch=arch,
         vocab_size=fields.integer("vocab_size"),
         hidden_size=hidden,
@@ -66,6 +67,7 @@ def decoder_config(fields: Fields, model_type: str, max_context: int | None = No
         logit_softcap=fields.number("final_logit_softcapping", 0) or None,
         norm_plus_one=arch == "gemma3",
     )
+    return checked_config(config, fields.where)
 
 
 def activation(fields: Fields, name: str) -> Activation:
@@ -98,7 +100,7 @@ def _sliding(fields: Fields, arch: str, layers: int, max_positions: int) -> tupl
 def _sliding_layers(fields: Fields, arch: str, layers: int) -> tuple[bool, ...]:
     types = fields.get("layer_types")
     if types is not None:
-        if not isinstance(types, list) or len(types) != layers or set(types) - {_FULL, _SLIDING}:
+        if not isinstance(types, list) or len(types) != layers or any(kind not in (_FULL, _SLIDING) for kind in types):
             raise ModelFormatError(
                 f"layer_types is not {layers} of {_FULL} and {_SLIDING}",
                 where=fields.where,

@@ -62,7 +62,7 @@ def _template_source(folder: Path) -> str | None:
         template = _optional_json(folder / name).get("chat_template")
         if isinstance(template, list):
             named = {entry.get("name"): entry.get("template") for entry in template if isinstance(entry, dict)}
-            template = named.get("default", next(iter(named.values()), None))
+            template = named.get("default", next(iter(named.values()), named))
         if isinstance(template, str):
             return template
         if template is not None:

@@ -35,10 +35,18 @@ def load_model(ref: str | Path, *, max_context: int | None = None) -> Model:
         raise InputError("no such file or folder", where=str(ref), remedy=_ACCEPTED)
     if path.is_dir():
         if not (path / "config.json").exists():
-            raise InputError("the folder has no config.json", where=str(path), remedy=_ACCEPTED)
+            raise _no_model_folder(path)
         return load_huggingface(path, max_context)
-    if path.suffix == ".gguf":
+    kind = path.suffix.lower()
+    if kind == ".gguf":
         return load_gguf(path, max_context)
-    if path.suffix == ".onnx":
+    if kind == ".onnx":
         return load_onnx(path)
-    raise InputError(f"a {path.suffix or 'nameless'} file is no model", where=str(path), remedy=_ACCEPTED)
+    remedy = "give the folder it lies in" if kind == ".safetensors" else _ACCEPTED
+    raise InputError(f"a {kind or 'nameless'} file is no model", where=str(path), remedy=remedy)
+
+
+def _no_model_folder(folder: Path) -> InputError:
+    models = sorted(file.name for kind in ("*.gguf", "*.onnx") for file in folder.glob(kind))
+    remedy = f"give one of its files, e.g. {models[0]}" if models else _ACCEPTED
+    return InputError("the folder has no config.json", where=str(folder), remedy=remedy)

@@ -9,7 +9,7 @@ from pathlib import Path
 import onnx
 import onnx_ir as ir
 from google.protobuf.message import DecodeError
-from onnx.external_data_helper import ExternalDataInfo, uses_external_data
+from onnx.external_data_helper import uses_external_data
 
 from chipwise.errors import ModelFormatError
 from chipwise.model.importer.file_checks import check_file
@@ -78,21 +78,24 @@ def _all_tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
 
 
 def _check_external(tensor: onnx.TensorProto, path: Path) -> None:
+    place = {entry.key: entry.value for entry in tensor.external_data}
     try:
-        info = ExternalDataInfo(tensor)
+        offset, length = int(place.get("offset", 0)), int(place.get("length", 0))
         bits = ir.DataType(tensor.data_type).bitwidth
-    except (TypeError, ValueError) as e:
+        data = path.parent / place["location"]
+    except (KeyError, TypeError, ValueError) as e:
         raise ModelFormatError(f"tensor {tensor.name} has damaged external data ({e})", where=str(path)) from e
-    data = path.parent / info.location
+    if min(offset, length, *tensor.dims) < 0:
+        raise ModelFormatError(f"tensor {tensor.name} has damaged external data (a size below 0)", where=str(path))
     if not data.resolve().is_relative_to(path.parent.resolve()):
         raise ModelFormatError(
-            f"tensor {tensor.name} lies in {info.location!r}, outside the model's folder",
+            f"tensor {tensor.name} lies in {str(data)!r}, outside the model's folder",
             where=str(path),
             remedy="save the model with its external data beside it",
         )
     size = check_file(data)
     needed = -(-math.prod(tensor.dims) * bits // 8)
-    end = int(info.offset or 0) + max(needed, int(info.length or 0))
+    end = offset + max(needed, length)
     if end > size:
         raise ModelFormatError(
             f"the external data is truncated: tensor {tensor.name} ends at byte {end:,} of {size:,}",

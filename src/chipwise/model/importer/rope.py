@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from chipwise.errors import UnknownArchitectureError
+from chipwise.errors import ModelFormatError, UnknownArchitectureError
 from chipwise.model.config import RopeConfig
 from chipwise.model.importer.fields import Fields
 
@@ -48,21 +48,36 @@ def rope_config(
     if kind in ("default", "dynamic"):
         # dynamic changes nothing until a context passes max_positions, which nothing here does
         return RopeConfig(theta, dim)
+    if kind in ("su", "yarn") and "long_factor" in fields:  # the names of phi3's first releases
+        kind = "longrope"
     original = original_positions or fields.integer("original_max_position_embeddings", max_positions)
     scalings: dict[str, Callable[[], tuple[_Frequencies, float]]] = {
         "linear": lambda: _linear(fields, theta, dim),
         "llama3": lambda: _llama3(fields, theta, dim, original),
         "yarn": lambda: _yarn(fields, theta, dim, max_positions, original),
         "longrope": lambda: _longrope(fields, theta, dim, max_positions, original, context),
-        "su": lambda: _longrope(fields, theta, dim, max_positions, original, context),
     }
     if kind not in scalings:
         raise UnknownArchitectureError(
             f"rope scaling {kind!r} is not supported; supported are default, dynamic, {', '.join(scalings)}",
             where=fields.where,
         )
-    frequencies, scale = scalings[kind]()
+    try:
+        with np.errstate(all="ignore"):
+            frequencies, scale = scalings[kind]()
+    except (ArithmeticError, ValueError) as e:
+        raise _impossible(fields, kind) from e
+    if not (np.isfinite(frequencies).all() and (frequencies > 0).all() and scale > 0):
+        raise _impossible(fields, kind)
     return RopeConfig(theta, dim, tuple(frequencies.tolist()), scale)
+
+
+def _impossible(fields: Fields, kind: str) -> ModelFormatError:
+    return ModelFormatError(
+        f"the {kind} scaling of the rotation gives no finite frequencies",
+        where=fields.where,
+        remedy="correct its settings",
+    )
 
 
 def longrope_positions(max_positions: int, original: int, max_context: int | None) -> int:

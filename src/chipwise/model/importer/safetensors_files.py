@@ -79,6 +79,10 @@ def _files(folder: Path) -> dict[Path, set[str]]:
             if not isinstance(file, str) or "/" in file or "\\" in file:
                 raise ModelFormatError(f"{name} lies in {file!r}, which is no file name", where=str(folder / _INDEX))
             promised.setdefault(folder / file, set()).add(name)
+        if not promised:
+            raise ModelFormatError(
+                "the index names no weights", where=str(folder / _INDEX), remedy="download the file again"
+            )
         return promised
     if (folder / _SINGLE).exists():
         return {folder / _SINGLE: set()}
