@@ -58,7 +58,7 @@ def says(text: str, *, after: str = "\n", then_end: bool = True):
     mark = after.encode()[-1]
 
     def next_token(history: Sequence[int]) -> int:
-        said = next(i for i, token in enumerate(reversed(history)) if token == mark)
+        said = next((i for i, token in enumerate(reversed(history)) if token == mark), 0)
         return answer[said % len(answer)]
 
     return next_token

@@ -7,7 +7,7 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import uvicorn
 from starlette.applications import Starlette
@@ -91,8 +91,10 @@ class HttpServer(uvicorn.Server):
                 signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
     def _soon(self, call: Callable[[], None]) -> None:
-        if self._asyncio is not None:
-            self._asyncio.call_soon_threadsafe(call)
+        # A closed event loop means that the server has ended already.
+        with suppress(RuntimeError):
+            if self._asyncio is not None:
+                self._asyncio.call_soon_threadsafe(call)
 
     def _drain(self) -> None:
         if self._loop.draining:

@@ -49,7 +49,7 @@ class Runner:
         self._sampler = Sampler(model.session.vocab_size)
         self._lock = threading.Lock()
         self._live: dict[Sequence, Ticket] = {}
-        self._cancelled: list[Ticket] = []
+        self._cancelled: set[Ticket] = set()
         self._failures = 0
         metrics.watch("chipwise_queue_depth_requests", "Requests that wait for a slot.", lambda: scheduler.n_waiting)
         metrics.watch("chipwise_running_requests", "Requests that hold a slot.", lambda: len(scheduler.running))
@@ -82,7 +82,7 @@ class Runner:
     def cancel(self, ticket: Ticket) -> None:
         """Give up a request: its slot is free before the next step, and no event follows that step."""
         with self._lock:
-            self._cancelled.append(ticket)
+            self._cancelled.add(ticket)
 
     def step(self) -> bool:
         """Run one step of the session; False if there was nothing to do."""
@@ -150,7 +150,7 @@ class Runner:
 
     def _take_cancelled(self) -> list[Ticket]:
         with self._lock:
-            cancelled, self._cancelled = self._cancelled, []
+            cancelled, self._cancelled = self._cancelled, set()
         return [ticket for ticket in cancelled if ticket.sequence in self._live]
 
     def _end(self, ends: list[tuple[Ticket, Finish | Failure | None]]) -> list[Move]:

@@ -1,0 +1,76 @@
+"""A live server in a thread of the test's process."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import httpx
+
+from chipwise.engine.null import NullSession
+from chipwise.serve.http.app import create_app
+from chipwise.serve.http.service import Service
+from chipwise.serve.http_server import HttpServer
+from chipwise.serve.listener import bind, listen, url_of
+from chipwise.serve.served_model import ServedModel
+from chipwise.serve.server import make_service
+from chipwise.serve.settings import ServeSettings
+
+
+@dataclass
+class Live:
+    """A server that answers at ``url``."""
+
+    url: str
+    http: httpx.Client
+    service: Service
+    server: HttpServer
+    thread: threading.Thread
+
+    @property
+    def session(self) -> NullSession:
+        session = self.service.model.session
+        assert isinstance(session, NullSession)
+        return session
+
+    def metric(self, name: str) -> float:
+        lines = self.http.get("/metrics").text.splitlines()
+        return next(float(line.split()[-1]) for line in lines if line.startswith(name + " "))
+
+    def wait(self, condition: Callable[[], bool], timeout_s: float = 5.0) -> None:
+        """Wait until something holds, which the test then knows."""
+        end = time.monotonic() + timeout_s
+        while not condition():
+            assert time.monotonic() < end, "it did not happen in time"
+            time.sleep(0.002)
+
+
+@contextmanager
+def live(model: ServedModel, **settings) -> Iterator[Live]:
+    """Serve a model on a free port; at the end let the server go, whatever it still does."""
+    chosen = ServeSettings(port=0, **settings)
+    listener = bind(chosen.host, chosen.port)
+    service = make_service(model, chosen, when_broken=lambda: server.leave())
+    ready = threading.Event()
+    server = HttpServer(
+        create_app(service), service.loop, grace_s=chosen.grace_s, on_ready=ready.set, on_drain=lambda: None
+    )
+    service.loop.start()
+    listen(listener)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+    url = url_of(listener)
+    thread.start()
+    assert ready.wait(10)
+    try:
+        # One client: making each its TLS settings takes longer than a request.
+        with httpx.Client(base_url=url, verify=False, timeout=10) as client:
+            yield Live(url, client, service, server, thread)
+    finally:
+        server.force_exit = True
+        server.leave()
+        thread.join(10)
+        assert service.loop.stop(10)
+        assert not thread.is_alive()
