@@ -31,14 +31,20 @@ _MOVABLE = frozenset(
 def weightless_proto(model: ir.Model) -> tuple[onnx.ModelProto, dict[str, ir.TensorProtocol]]:
     """The model as a proto whose large initializers are references, and those initializers' tensors by name.
 
-    Nothing is read or copied: a proto stays below 2 GiB whatever the model weighs, and memory-mapped weights
+    Initializers that nothing uses are left out: ONNX Runtime drops them, and then misses them by name. Nothing is read or copied: a proto stays below 2 GiB whatever the model weighs, and memory-mapped weights
     stay on disk until someone uses them.
     """
     copy = model.clone()
+    drop_unused_initializers(copy)
     moved: dict[str, ir.TensorProtocol] = {}
     for name, value in copy.graph.initializers.items():
         tensor = value.const_value
-        if tensor is None or tensor.nbytes <= INLINE_BYTES or tensor.dtype not in _MOVABLE:
+        if tensor is None:
+            continue
+        if tensor.nbytes <= INLINE_BYTES or tensor.dtype not in _MOVABLE:
+            if isinstance(tensor, ir.ExternalTensor):
+                # A proto has no folder that a relative path could start from.
+                value.const_value = ir.Tensor(tensor.numpy().copy(), dtype=tensor.dtype, name=name)
             continue
         moved[name] = tensor
         value.const_value = ir.ExternalTensor(
@@ -51,6 +57,18 @@ def weightless_proto(model: ir.Model) -> tuple[onnx.ModelProto, dict[str, ir.Ten
             base_dir="",
         )
     return ir.to_proto(copy), moved
+
+
+def drop_unused_initializers(model: ir.Model) -> None:
+    """Remove the initializers of the main graph that no node reads and that are neither inputs nor outputs.
+
+    Nodes are visited, because a value also lists nodes that were taken out of the graph as its users.
+    """
+    graph = model.graph
+    read = {value for node in ir.traversal.RecursiveGraphIterator(graph) for value in node.inputs}
+    for name, value in list(graph.initializers.items()):
+        if value not in read and not value.is_graph_input() and not value.is_graph_output():
+            del graph.initializers[name]
 
 
 def restore_weights(model: ir.Model, moved: dict[str, ir.TensorProtocol]) -> None:
