@@ -35,8 +35,8 @@ class TinySession:
 
     Args:
         noise: Relative noise on the output weights: what quantization does.
-        fault: What goes wrong in a decode (one token a row, last logits): positions off by one, stale places of the slot read,
-            another slot read, or the own token masked.
+        fault: What goes wrong in a decode (one token a row, last logits): positions off by one, stale places of the
+            slot read, another slot read, or the own token masked.
         spoil: Called with the logits ``[rows, n, vocab]`` and the batch before they are returned.
     """
 

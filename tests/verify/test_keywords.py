@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -105,7 +107,7 @@ def test_the_answer_of_another_case_does_not_hold_them(domain: str) -> None:
     cases = generate(domain, 40, seed=6, split="train")
     fooled = [
         (case.id, other.id)
-        for case, other in zip(cases, cases[1:], strict=False)
+        for case, other in pairwise(cases)
         if case.expected != other.expected and not missing_keywords(case.keywords, other.expected)
     ]
     assert fooled == []

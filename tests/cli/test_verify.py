@@ -1,0 +1,215 @@
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chipwise.bundle import BundleWriter, EngineSpec, Manifest, ModelInfo, TensorEntry, bundle, record_self_test
+from chipwise.cli.main import main
+from chipwise.engine import Session
+from chipwise.model.scheme import FLOAT32
+from chipwise.report.report import Report
+from chipwise.verify.generate import Prompt, generate
+from chipwise.verify.suite import read_suite
+from tests.bundle.fakes import INT4
+from tests.verify.fakes import EOS, VOCAB, TinySession, prompts_of
+from tests.verify.words import word_tokenizer
+
+
+class TinyEngine:
+    """Opens tiny sessions; the bundle's options say how damaged."""
+
+    name = "tiny"
+
+    def __init__(self) -> None:
+        self.sessions: list[TinySession] = []
+
+    def open(self, files: Mapping[str, Path], *, n_slots: int, max_context: int, options: Mapping[str, Any]) -> Session:
+        chosen = {name: value for name, value in options.items() if name != "threads"}
+        # Positions are drawn for the context: the same for every length asked for.
+        session = TinySession(n_slots=n_slots, max_context=64, **chosen)
+        session.max_context = max_context
+        self.sessions.append(session)
+        return session
+
+
+@pytest.fixture(autouse=True)
+def engine(monkeypatch: pytest.MonkeyPatch) -> TinyEngine:
+    engine = TinyEngine()
+    monkeypatch.setattr(bundle, "get_engine", {"tiny": engine}.__getitem__)
+    return engine
+
+
+def built(place: Path, *, words: bool = True, context: int = 64, four_bits: bool = True, **options: Any) -> Path:
+    with BundleWriter(place) as writer:
+        weights = writer.scratch("weights")
+        weights.write_bytes(bytes(100))
+        writer.add_file("decoder", weights, ".bin")
+        if words:
+            writer.add_tokenizer(word_tokenizer())
+        test = record_self_test(TinySession(**options), [3, 4, 5], max_tokens=2)
+        entry = TensorEntry(INT4 if four_bits else FLOAT32, "decoder", 0, 64)
+        info = ModelInfo({"vocab_size": VOCAB, "max_positions": context}, "gguf", "Tiny")
+        spec = EngineSpec("tiny", options)
+        return writer.commit(Manifest("tiny", "host", spec, info, test, {"w": entry}))
+
+
+@pytest.fixture
+def suite(tmp_path: Path) -> Path:
+    """Eight cases that the sound model gets right: the keyword is the first word of its answer."""
+    prompts = [Prompt(tokens, 6) for tokens in prompts_of(9, 12)]
+    answers = [answer.tokens for answer in generate(TinySession(), prompts, eos_ids=[EOS])]
+    lines = [
+        {
+            "id": str(i),
+            "prompt": " ".join(f"w{t}" for t in prompt.tokens),
+            "max_tokens": 6,
+            "keywords": [f"w{answer[0]}"],
+        }
+        for i, (prompt, answer) in enumerate(zip(prompts, answers, strict=True))
+        if answer[0] != EOS
+    ]
+    path = tmp_path / "home.jsonl"
+    path.write_text("\n".join(map(json.dumps, lines[:8])))
+    return path
+
+
+def run(*args: object) -> int:
+    return main(["verify", *map(str, args)])
+
+
+def test_a_sound_bundle_alone(
+    tmp_path: Path, suite: Path, engine: TinyEngine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(built(tmp_path / "b"), "--suite", suite) == 0
+    out, err = capsys.readouterr()
+    assert "keyword fidelity all: 100 %, 8 cases" in out
+    assert "not run: drift against a reference (no --reference was given)" in out
+    assert out.endswith("All 3 gates hold.\n")
+    assert err == ""
+    assert all(session.closed for session in engine.sessions)
+    assert engine.sessions[0].n_slots == 8
+
+
+def test_beside_a_reference(
+    tmp_path: Path, suite: Path, engine: TinyEngine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reference = built(tmp_path / "r", four_bits=False)
+    assert run(built(tmp_path / "b", noise=0.003), "--suite", suite, "--reference", reference, "--slots", 3) == 0
+    out = capsys.readouterr().out
+    assert "keyword fidelity all: 100 %, reference 100 %, 8 cases" in out
+    assert "pass  KL divergence" in out
+    assert "needs ≤ 0.1 nats" in out
+    assert [session.n_slots for session in engine.sessions] == [3, 3]
+    assert all(session.closed for session in engine.sessions)
+
+
+def test_damage_fails_with_exit_code_1(tmp_path: Path, suite: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    reference = built(tmp_path / "r", four_bits=False)
+    assert run(built(tmp_path / "b", noise=0.6), "--suite", suite, "--reference", reference) == 1
+    out, err = capsys.readouterr()
+    assert "FAIL  KL divergence" in out
+    assert "gates do not hold: kl divergence" in err
+    assert err.endswith("run again with -o FOLDER for the report\n")
+    assert err.count("\n") == 1
+
+
+def test_wide_weights_are_held_to_more(tmp_path: Path, suite: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    reference = built(tmp_path / "r", four_bits=False)
+    candidate = built(tmp_path / "b", four_bits=False, noise=0.1)
+    assert run(candidate, "--suite", suite, "--reference", reference) == 1
+    assert "needs ≤ 0.005 nats" in capsys.readouterr().out
+    wide = [
+        *("--gate", "kl_mean_nats=9", "--gate", "top1_agreement = 0", "--gate", "perplexity_ratio=9"),
+        *("--gate", "keyword_fidelity_drop=1"),
+    ]
+    assert run(candidate, "--suite", suite, "--reference", reference, *wide) == 0
+
+
+def test_json_is_the_report(tmp_path: Path, suite: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(built(tmp_path / "b", noise=0.9), "--suite", suite, "--json") == 1
+    report = Report.from_json(capsys.readouterr().out.encode(), where="stdout")
+    assert report.outcome == "fail"
+    assert report.target == "host"
+    assert report.quality is not None
+    assert len(report.quality.cases) == 8
+    assert report.provenance["suite sha256"] == read_suite(suite).sha256
+    assert report.hardware["cores"]
+
+
+def test_the_report_is_written(tmp_path: Path, suite: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    reference = built(tmp_path / "r")
+    out = tmp_path / "deep" / "out"
+    assert run(built(tmp_path / "b", noise=0.6), "--suite", suite, "--reference", reference, "-o", out) == 1
+    assert f"see {out / 'report.html'}" in capsys.readouterr().err
+    report = Report.from_json((out / "report.json").read_bytes(), where="r")
+    assert [check.session for check in report.quality.self_checks if report.quality] == ["reference", "candidate"]
+    assert "<h1>tiny, suite home</h1>" in (out / "report.html").read_text("utf-8")
+
+
+def test_cases_beyond_the_models_context_are_named(
+    tmp_path: Path, suite: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(built(tmp_path / "b", context=12), "--suite", suite) == 1
+    assert "FAIL  Cases not run" in capsys.readouterr().out
+
+
+def test_a_suite_without_keywords_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "bare.jsonl"
+    path.write_text('{"id": "a", "prompt": "w5 w6", "max_tokens": 4}')
+    assert run(built(tmp_path / "b"), "--suite", path) == 0
+    assert "not run: keyword fidelity (no case that ran has keywords)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["--gate", "kl_mean_nats"], "is not NAME=VALUE"),
+        (["--gate", "kl=1"], "no threshold named 'kl'"),
+        (["--reference", "nowhere"], "no such folder"),
+        (["--slots", "0"], "slots"),
+    ],
+)
+def test_wrong_options_are_one_line_and_exit_code_2(
+    tmp_path: Path, suite: Path, capsys: pytest.CaptureFixture[str], args: list[str], message: str
+) -> None:
+    assert run(built(tmp_path / "b"), "--suite", suite, *args) == 2
+    out, err = capsys.readouterr()
+    assert message in err
+    assert out == ""
+
+
+def test_wrong_files_are_one_line_and_exit_code_2(
+    tmp_path: Path, suite: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bare, good = built(tmp_path / "bare", words=False), built(tmp_path / "b")
+    for place, cases, message in (
+        (bare, suite, "no tokenizer in the bundle"),
+        (tmp_path / "none", suite, "no such folder"),
+        (good, tmp_path / "none.jsonl", "no such file"),
+        (good, good / "manifest.json", "manifest.json:1"),
+    ):
+        assert run(place, "--suite", cases) == 2
+        err = capsys.readouterr().err
+        assert message in err
+        assert err.count("\n") == 1
+    assert run(good, "--suite", suite, "--reference", bare) == 2
+    assert "another tokenizer" in capsys.readouterr().err
+
+
+def test_an_output_folder_that_cannot_be_made(tmp_path: Path, suite: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_text("")
+    assert run(built(tmp_path / "b"), "--suite", suite, "-o", tmp_path / "file" / "out") == 2
+    assert "cannot write" in capsys.readouterr().err
+
+
+def test_a_terminal_gets_a_bar(
+    tmp_path: Path, suite: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    assert run(built(tmp_path / "b"), "--suite", suite) == 0
+    assert "cases" in capsys.readouterr().err
