@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -18,10 +19,11 @@ class Linear:
 
     Attributes:
         name: What to call it.
-        k: Length of the sum.
+        k: Length of the sum; for a convolution of more than one position, of all of them.
         n: Outputs.
         count: How many of this kind the model has.
         is_head: Whether it is a language model's output layer.
+        channels: Channels of the input where they are not ``k``: a convolution's.
     """
 
     name: str
@@ -29,6 +31,7 @@ class Linear:
     n: int
     count: int = 1
     is_head: bool = False
+    channels: int | None = None
 
     @property
     def values(self) -> int:
@@ -48,17 +51,18 @@ def linears(given: CheckInput) -> tuple[Linear, ...]:
 
 
 def _of_graph(nodes: tuple[ir.Node, ...]) -> Iterator[Linear]:
-    found: dict[tuple[int, int], list[str]] = {}
+    found: dict[tuple[int, int, int | None], list[str]] = {}
     for node in nodes:
         size = _matrix(node)
         if size is not None:
             found.setdefault(size, []).append(label(node))
-    for (k, n), names in found.items():
-        yield Linear(names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more", k, n, len(names))
+    for (k, n, channels), names in found.items():
+        name = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+        yield Linear(name, k, n, len(names), channels=channels)
 
 
-def _matrix(node: ir.Node) -> tuple[int, int] | None:
-    """The (k, n) of a MatMul, Gemm or Conv with a constant weight."""
+def _matrix(node: ir.Node) -> tuple[int, int, int | None] | None:
+    """The k, n and channels of a MatMul, Gemm or Conv with a constant weight."""
     if node.domain or node.op_type not in ("MatMul", "Gemm", "Conv") or len(node.inputs) < 2:
         return None
     tensor = constant_tensor(node.inputs[1])
@@ -66,12 +70,10 @@ def _matrix(node: ir.Node) -> tuple[int, int] | None:
         return None
     shape = tensor.shape.numpy()
     if node.op_type == "Conv":
-        k = 1
-        for size in shape[1:]:
-            k *= size
-        return k, shape[0]
+        group = node.attributes["group"].as_int() if "group" in node.attributes else 1
+        return math.prod(shape[1:]), shape[0], shape[1] * group
     transposed = node.op_type == "Gemm" and "transB" in node.attributes and node.attributes["transB"].as_int()
-    return (shape[-1], shape[-2]) if transposed else (shape[-2], shape[-1])
+    return (shape[-1], shape[-2], None) if transposed else (shape[-2], shape[-1], None)
 
 
 def _of_decoder(config: DecoderConfig) -> Iterator[Linear]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass, field
 
@@ -29,6 +30,7 @@ class PlacementCount:
         segments: Stretches of nodes on the accelerator.
         crossing_bytes: Bytes of values made on one side and read on the other, once a value.
         crossings: How many such values.
+        unsized: Those of them whose size is not known.
     """
 
     by_place: Counter[Place] = field(default_factory=Counter)
@@ -38,6 +40,7 @@ class PlacementCount:
     segments: int = 0
     crossing_bytes: int = 0
     crossings: int = 0
+    unsized: int = 0
 
 
 def count_placement(given: CheckInput) -> PlacementCount:
@@ -94,12 +97,11 @@ def _count_crossings(given: CheckInput, count: PlacementCount, sides: dict[ir.No
                 continue
             crossed.add(value)
             count.crossings += 1
-            shape = static_shape(value)
-            if shape is not None and value.dtype is not None:
-                size = value.dtype.bitwidth // 8 or 1
-                for dim in shape:
-                    size *= dim
-                count.crossing_bytes += size
+            shape = static_shape(value, given.dims)
+            if shape is None or value.dtype is None:
+                count.unsized += 1
+            else:
+                count.crossing_bytes += math.prod(shape) * max(1, value.dtype.bitwidth // 8)
 
 
 def _maker(value: ir.Value | None, sides: dict[ir.Node, bool]) -> ir.Node | None:

@@ -31,8 +31,9 @@ _MOVABLE = frozenset(
 def weightless_proto(model: ir.Model) -> tuple[onnx.ModelProto, dict[str, ir.TensorProtocol]]:
     """The model as a proto whose large initializers are references, and those initializers' tensors by name.
 
-    Initializers that nothing uses are left out: ONNX Runtime drops them, and then misses them by name. Nothing is read or copied: a proto stays below 2 GiB whatever the model weighs, and memory-mapped weights
-    stay on disk until someone uses them.
+    Nothing is read or copied: a proto stays below 2 GiB whatever the model weighs, and memory-mapped weights stay on
+    disk until someone uses them. Initializers that nothing uses are left out: ONNX Runtime drops them, and then misses
+    them by name.
     """
     copy = model.clone()
     drop_unused_initializers(copy)

@@ -74,9 +74,6 @@ def _shape(value: ir.Value, dims: dict[str, int]) -> tuple[int, ...]:
         raise RewriteError("the input declares no shape", where=str(value.name), remedy="give real inputs")
     sizes = []
     for axis, dim in enumerate(value.shape):
-        if isinstance(dim, int):
-            sizes.append(dim)
-            continue
         default = _BATCH if axis == 0 else _LENGTH
         if input_dim_size(value, axis, dims) is None:
             for symbol in dim_symbols(dim):

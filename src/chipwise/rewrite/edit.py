@@ -16,6 +16,8 @@ from onnx_ir.passes.common import (
     RemoveUnusedOpsetsPass,
 )
 
+from chipwise.check.weightless import drop_unused_initializers
+
 
 class Patch:
     """Builds nodes beside one node and puts their results in the place of old values.
@@ -109,6 +111,7 @@ def all_nodes(model: ir.Model) -> Iterator[ir.Node]:
 def remove_unused(model: ir.Model) -> None:
     """Remove the nodes and initializers that nothing uses any more."""
     RemoveUnusedNodesPass()(model)
+    drop_unused_initializers(model)
 
 
 def inline_functions(model: ir.Model) -> None:

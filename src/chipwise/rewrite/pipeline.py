@@ -9,6 +9,7 @@ from typing import Any
 
 import onnx_ir as ir
 
+from chipwise.check.infer import infer_types
 from chipwise.errors import ChipwiseError, RewriteError
 from chipwise.rewrite.pass_ import Pass, PassResult, RewriteContext
 from chipwise.rewrite.prove import Outputs, Proof, compare_runs, require, run_all, samples_for
@@ -97,7 +98,8 @@ class _Bench:
     """The model as it stands, and its outputs on the samples, computed when first needed."""
 
     def __init__(self, model: ir.Model, context: RewriteContext) -> None:
-        self.model = model
+        self.model = model.clone()
+        infer_types(self.model)
         self.context = context
         self.notes: tuple[str, ...] = ()
         self._first: list[Outputs] | None = None

@@ -139,6 +139,12 @@ def samples_for(model: ir.Model, context: RewriteContext) -> tuple[list[Feed], t
     if context.samples:
         return list(context.samples), ()
     feeds = draw_feeds(model, context.dims, seed=context.seed)
+    try:
+        Runner(model, threads=context.threads, label="the model").run(feeds[0])
+    except RewriteError as e:
+        raise RewriteError(
+            f"inputs were drawn from the declared shapes, and {e.what}", remedy="give real inputs as samples"
+        ) from e
     return feeds, (f"proven on {len(feeds)} drawn inputs, none real were given",)
 
 

@@ -23,20 +23,14 @@ def alignment(given: CheckInput) -> Iterator[Hit]:
 
     Remedy: Pad the channels to the multiple, or keep this layer in another precision.
     """
-    recipe = given.recipe
     weight_dtype, activation_dtype = _dtypes(given)
     for one in given.limits.alignments:
-        if one.subject == "scale_channels" and (recipe is None or recipe.weight_bits != 4):
+        dtype = activation_dtype if one.subject == "activations" else weight_dtype
+        if (one.dtype is not None and one.dtype != dtype) or not _concerns(given, one):
             continue
-        wanted = weight_dtype if one.subject == "packed_weights" else activation_dtype
-        if one.subject in ("matmul_k", "matmul_n"):
-            wanted = weight_dtype
-        if one.dtype is not None and one.dtype != wanted:
-            continue
-        if one.subject == "packed_weights" and recipe is None:
-            continue
-        for linear in linears(given):
-            yield from _hits(one, linear, wanted)
+        broken = [linear for linear in linears(given) if _measure(one, linear, dtype) % int(one.multiple)]
+        if broken:
+            yield _hit(one, broken, dtype)
 
 
 def _dtypes(given: CheckInput) -> tuple[str, str]:
@@ -47,23 +41,33 @@ def _dtypes(given: CheckInput) -> tuple[str, str]:
     return f"int{recipe.weight_bits}", f"int{recipe.activation_bits}" if recipe.integer_activations else "fp16"
 
 
-def _hits(one: Alignment, linear: Linear, dtype: str) -> Iterator[Hit]:
-    """One hit if a layer breaks an alignment."""
-    multiple = int(one.multiple)
-    length = {"matmul_n": linear.n, "scale_channels": linear.n}.get(one.subject, linear.k)
-    measured = length
-    if one.multiple.unit == "B":
-        bits = length * _BITS[dtype]
-        measured = bits // 8
-        if bits % (8 * multiple) == 0:
-            return
-    elif length % multiple == 0:
-        return
+def _concerns(given: CheckInput, one: Alignment) -> bool:
+    """Packed weights and their scales are there in 4 bits only."""
+    packed = one.subject in ("packed_weights", "scale_channels")
+    return not packed or (given.recipe is not None and given.recipe.weight_bits == 4)
+
+
+def _measure(one: Alignment, linear: Linear, dtype: str) -> int:
+    """What must be a multiple: channels, or the bytes of a row. What a rule does not speak of measures 0."""
+    convolution = linear.channels is not None
+    if one.subject in ("matmul_k", "matmul_n") and convolution:
+        return 0
+    if one.subject in ("matmul_n", "scale_channels"):
+        return linear.n
+    length = linear.channels if one.subject == "activations" and linear.channels is not None else linear.k
+    # Half a byte over counts as one.
+    return -(-length * _BITS[dtype] // 8) if one.multiple.unit == "B" else length
+
+
+def _hit(one: Alignment, broken: list[Linear], dtype: str) -> Hit:
     unit = "B" if one.multiple.unit == "B" else "channels"
-    yield Hit(
-        "warning",
-        linear.name,
-        f"{measured} {unit} ({length} in {dtype})" if unit == "B" else f"{length} channels",
-        f"a multiple of {multiple} {unit}",
-        f"{one.subject.replace('_', ' ')} of {linear.count} {'layer' if linear.count == 1 else 'layers'}",
+    sizes = sorted({_measure(one, linear, dtype) for linear in broken})
+    listed = ", ".join(f"{size}" for size in sizes[:6]) + (", ..." if len(sizes) > 6 else "")
+    count = sum(linear.count for linear in broken)
+    return Hit(
+        "info" if one.subject in ("matmul_k", "matmul_n") else "warning",
+        ", ".join(linear.name for linear in broken[:3]) + (", ..." if len(broken) > 3 else ""),
+        f"{listed} {unit} in {dtype}",
+        f"a multiple of {int(one.multiple)} {unit}",
+        f"{one.subject.replace('_', ' ')} of {count} {'layer' if count == 1 else 'layers'}",
     )

@@ -85,10 +85,15 @@ def _on_cpu(given: CheckInput, count: PlacementCount, on_cpu: Counter[str]) -> H
         "warning",
         ", ".join(label(count.examples[op]) for op, _ in on_cpu.most_common(3)),
         f"{on_cpu.total()} of {count.by_place.total()} nodes on the CPU, {count.segments} parts on the accelerator, "
-        f"{human(count.crossing_bytes, 'B')} in {count.crossings} tensors cross a run",
+        f"{_crossing(count)} cross a run",
         "0 on the CPU" if partitions is None else f"at most {partitions.value:g} part on the accelerator",
         listed + (f"; all that follows the first {int(partitions)} runs on the CPU" if broken and partitions else ""),
     )
+
+
+def _crossing(count: PlacementCount) -> str:
+    unsized = f" and {count.unsized} of unknown size" if count.unsized else ""
+    return f"{human(count.crossing_bytes, 'B')} in {count.crossings - count.unsized} tensors{unsized}"
 
 
 @rule

@@ -55,7 +55,7 @@ def dim_limits(given: CheckInput) -> Iterator[Hit]:
     worst: dict[str, tuple[int, Hit]] = {}
     for node in given.nodes:
         for value in node.outputs:
-            shape = static_shape(value)
+            shape = static_shape(value, given.dims)
             if shape:
                 for kind, size, limit in _breaches(given, shape):
                     hit = Hit("warning", label(node), f"{kind} {size} of {list(shape)}", limit)
@@ -91,7 +91,7 @@ def softmax_area(given: CheckInput) -> Iterator[Hit]:
     if limit is None:
         return
     for node in given.nodes:
-        shape = static_shape(node.inputs[0]) if node.op_type == "Softmax" and node.inputs else None
+        shape = static_shape(node.inputs[0], given.dims) if node.op_type == "Softmax" and node.inputs else None
         if shape is not None and len(shape) >= 2 and shape[-1] * shape[-2] >= int(limit):
             yield Hit("warning", label(node), f"{shape[-2]} x {shape[-1]}", f"a product below {limit.value:g}")
 

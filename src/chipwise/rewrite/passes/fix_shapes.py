@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from chipwise.check.infer import infer_types
-from chipwise.check.symbolic import dim_symbols, input_dim_size
+from chipwise.check.symbolic import dim_symbols, input_dim_size, is_size
 from chipwise.errors import InputError, QueryFileError
 from chipwise.rewrite.pass_ import EXACT, PassResult, RewriteContext, Tolerance
 
@@ -67,16 +67,18 @@ class FixShapes:
             if value.shape is None:
                 left.append(f"{value.name} (no shape)")
                 continue
+            shape = list(value.shape)
             for axis, dim in enumerate(value.shape):
-                if isinstance(dim, int):
+                if is_size(dim):
                     continue
                 size = input_dim_size(value, axis, context.dims)
-                label = str(dim.value) if dim.value else f"{value.name}:{axis}"
+                label = str(dim) if dim_symbols(dim) else f"{value.name}:{axis}"
                 if size is None:
                     left.append(label)
                     continue
-                value.shape[axis] = size
+                shape[axis] = size
                 fixed[label] = size
+            value.shape = ir.Shape(shape)
         if fixed:
             _forget_symbols(model)
             infer_types(model)
@@ -94,9 +96,9 @@ def _require_known(model: ir.Model, dims: Mapping[str, int]) -> None:
     named: set[str] = set()
     for value in _fed_inputs(model):
         for axis, dim in enumerate(value.shape or ()):
-            if isinstance(dim, int):
+            if is_size(dim):
                 continue
-            known |= {f"{value.name}:{axis}", str(dim.value)}
+            known |= {f"{value.name}:{axis}", str(dim)}
             named |= dim_symbols(dim) or {f"{value.name}:{axis}"}
     unknown = sorted(set(dims) - known - named)
     if unknown:
