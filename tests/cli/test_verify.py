@@ -113,7 +113,7 @@ def test_damage_fails_with_exit_code_1(tmp_path: Path, suite: Path, capsys: pyte
     assert run(built(tmp_path / "b", noise=0.6), "--suite", suite, "--reference", reference) == 1
     out, err = capsys.readouterr()
     assert "FAIL  KL divergence" in out
-    assert "gates do not hold: kl divergence" in err
+    assert "gates do not hold: KL divergence" in err
     assert err.endswith("run again with -o FOLDER for the report\n")
     assert err.count("\n") == 1
 

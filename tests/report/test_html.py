@@ -140,15 +140,15 @@ def test_chinese_stays_as_it_is() -> None:
     ("verdicts", "said", "shade"),
     [
         ((), "Nothing was judged", "verdict none"),
-        ((Verdict.judge("top1_agreement", 0.95, 0.9, "min"),), "All 1 gates hold.", "verdict pass"),
+        ((Verdict.judge("top1_agreement", 0.95, 0.9, "min"),), "The only gate holds.", "verdict pass"),
         (
             (Verdict.judge("top1_agreement", 0.85, 0.9, "min"), Verdict.judge("kl_mean_nats", 0.01, 0.1, "max")),
-            "1 of 2 gates do not hold: same next token 85 % (needs ≥ 90 %).",
+            "1 of 2 gates does not hold: Same next token 85 % (needs ≥ 90 %).",
             "verdict fail",
         ),
         (
             (Verdict.judge("kl_mean_nats", math.nan, 0.1, "max"),),
-            "1 of 1 gates do not hold: kl divergence not a number (needs ≤ 0.1 nats).",
+            "1 of 1 gate does not hold: KL divergence not a number (needs ≤ 0.1 nats).",
             "verdict fail",
         ),
     ],

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from chipwise.errors import InputError
 from chipwise.report.quality import CaseResult, DriftSummary, Fidelity, Quality, SelfCheck
-from chipwise.verify.gate import Thresholds, judge
+from chipwise.verify.gate import Thresholds, judge, parse_overrides
 
 GOOD = DriftSummary(100, 0.01, 0.001, 0.05, 0.2, 0.98, 1.2, 1.21, 0, 0)
 CASE = CaseResult("a", "q", None, "x", "x")
@@ -33,6 +33,7 @@ def test_a_good_candidate_passes_every_metric() -> None:
         "top1_agreement",
         "perplexity_ratio",
         "keyword_fidelity_drop",
+        "keyword_fidelity_reference",
         "self_check_reference_nats",
         "self_check_candidate_nats",
         "cases_nonfinite",
@@ -60,6 +61,22 @@ def test_exactly_the_drop_allowed_passes() -> None:
     # 0.97 - 0.94 is 0.030000000000000027.
     assert failed(quality(fidelity=(Fidelity("all", 100, 0.97, 0.94, 4, 1),))) == []
     assert failed(quality(fidelity=(Fidelity("all", 100, 0.97, 0.93, 5, 1),))) == ["keyword_fidelity_drop"]
+
+
+def test_a_suite_that_the_reference_fails_says_nothing() -> None:
+    weak = quality(fidelity=(Fidelity("all", 100, 0.2, 0.2),))
+    assert failed(weak) == ["keyword_fidelity_reference"]
+    assert failed(weak, Thresholds(keyword_fidelity_reference=0)) == []
+
+
+def test_texts_of_a_command_line() -> None:
+    assert parse_overrides(["kl_mean_nats=0.2", " top1_agreement = 1e-1"]) == {
+        "kl_mean_nats": 0.2,
+        "top1_agreement": 0.1,
+    }
+    for text in ("kl_mean_nats", "=", "kl_mean_nats=x", ""):
+        with pytest.raises(InputError, match="is not NAME=VALUE"):
+            parse_overrides([text])
 
 
 def test_without_a_reference_the_share_itself_is_judged() -> None:

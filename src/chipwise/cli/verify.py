@@ -12,7 +12,7 @@ import click
 from chipwise.bundle import Bundle, open_bundle
 from chipwise.bundle.manifest import TOKENIZER
 from chipwise.engine import Session
-from chipwise.errors import BundleError, GateFailedError, InputError
+from chipwise.errors import BundleError, GateFailedError
 from chipwise.files import write_atomic, writing
 from chipwise.report.html import headline, need, render_html
 from chipwise.report.html_format import metric_value, metric_words, percent
@@ -20,7 +20,7 @@ from chipwise.report.quality import Quality
 from chipwise.report.report import NotRun, Report
 from chipwise.target.host.machine import look
 from chipwise.verify.environment import hardware
-from chipwise.verify.gate import Thresholds, judge
+from chipwise.verify.gate import Thresholds, judge, parse_overrides
 from chipwise.verify.generate import Progress, Prompt
 from chipwise.verify.run import context_needed, encode_suite
 from chipwise.verify.run import verify as verify_cases
@@ -58,7 +58,7 @@ def verify(
     """
     suite = read_suite(suite_path)
     ours, theirs = open_bundle(bundle), open_bundle(reference) if reference else None
-    thresholds = Thresholds.for_weight_bits(weight_bits(ours)).with_overrides(_parsed(overrides))
+    thresholds = Thresholds.for_weight_bits(weight_bits(ours)).with_overrides(parse_overrides(overrides))
     quality = _run(suite, ours, theirs, slots, threads)
     report = _report(suite, ours, theirs, quality, thresholds)
     if output:
@@ -78,17 +78,6 @@ def verify(
 def weight_bits(bundle: Bundle) -> int:
     """Bits of the narrowest weights of a bundle, which set what may be asked of it."""
     return min((tensor.scheme.bits for tensor in bundle.manifest.tensors.values()), default=_FLOAT_BITS)
-
-
-def _parsed(overrides: Sequence[str]) -> dict[str, float]:
-    values = {}
-    for text in overrides:
-        name, _, number = text.partition("=")
-        try:
-            values[name.strip()] = float(number)
-        except ValueError as e:
-            raise InputError(f"--gate {text!r} is not NAME=VALUE", remedy="write e.g. --gate kl_mean_nats=0.2") from e
-    return values
 
 
 def _run(suite: Suite, ours: Bundle, theirs: Bundle | None, slots: int, threads: int | None) -> Quality:
@@ -171,7 +160,7 @@ def _lines(report: Report) -> Iterator[str]:
     for verdict in report.verdicts:
         value = metric_value(verdict.metric, verdict.value)
         result = "pass" if verdict.passed else "FAIL"
-        yield f"{result}  {metric_words(verdict.metric).label:<26} {value:>16}  needs {need(verdict)}"
+        yield f"{result}  {metric_words(verdict.metric).label:<28} {value:>16}  needs {need(verdict)}"
     for item in report.not_run:
         yield f"not run: {item.what} ({item.why})"
     if report.outcome == "pass":

@@ -71,9 +71,14 @@ def headline(report: Report) -> str:
     if not report.verdicts:
         return "Nothing was judged: this report says what was built, not whether it still does the job."
     if not failed:
-        return f"All {len(report.verdicts)} gates hold."
-    said = "; ".join(f"{_words(v).label.lower()} {_value(v)} (needs {need(v)})" for v in failed)
-    return f"{len(failed)} of {len(report.verdicts)} gates do not hold: {said}."
+        return "The only gate holds." if len(report.verdicts) == 1 else f"All {_gates(report)} hold."
+    said = "; ".join(f"{_words(v).label} {_value(v)} (needs {need(v)})" for v in failed)
+    do = "does" if len(failed) == 1 else "do"
+    return f"{len(failed)} of {_gates(report)} {do} not hold: {said}."
+
+
+def _gates(report: Report) -> str:
+    return f"{len(report.verdicts)} gate{'s' if len(report.verdicts) > 1 else ''}"
 
 
 def need(verdict: Verdict) -> str:

@@ -37,7 +37,7 @@ def kl_histogram(histogram: KlHistogram, mean_nats: float) -> Markup:
         x=Axis(
             math.log10(edges[0]),
             math.log10(edges[-1]),
-            [(10.0**d, power_of_ten(d)) for d in decades],
+            [(10.0**d, {decades[0]: "≤ ", decades[-1]: "≥ "}.get(d, "") + power_of_ten(d)) for d in decades],
             "KL divergence, nats",
             math.log10,
         ),

@@ -39,6 +39,9 @@ METRICS = {
         "Keyword fidelity lost", "Cases whose answer no longer holds every required entity.", "points"
     ),
     "keyword_fidelity": MetricWords("Keyword fidelity", "Cases whose answer holds every required entity.", "share"),
+    "keyword_fidelity_reference": MetricWords(
+        "Keyword fidelity, reference", "A suite that the reference fails cannot show what the candidate lost.", "share"
+    ),
     "self_check_reference_nats": MetricWords(
         "Self-check, reference", "The reference against itself: at once, and token by token. The noise floor.", "nats"
     ),

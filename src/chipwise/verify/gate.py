@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 
 from chipwise.errors import InputError
@@ -21,6 +21,8 @@ class Thresholds:
         perplexity_ratio: The candidate's perplexity over the reference's on the reference's answers, at most.
         keyword_fidelity_drop: Keyword fidelity lost against the reference, at most (0.03 is 3 points).
         keyword_fidelity: Keyword fidelity of a candidate that is judged without a reference, at least.
+        keyword_fidelity_reference: The reference's own keyword fidelity, at least. A suite that the reference fails
+            cannot show what the candidate lost.
         self_check_reference_nats: The reference against itself in both shapes, largest KL divergence, at most.
         self_check_candidate_nats: The candidate against itself. Its activations may be quantized a step at a time,
             so that shapes differ by more than rounding.
@@ -33,6 +35,7 @@ class Thresholds:
     perplexity_ratio: float = 1.10
     keyword_fidelity_drop: float = 0.03
     keyword_fidelity: float = 0.90
+    keyword_fidelity_reference: float = 0.50
     self_check_reference_nats: float = 1e-3
     self_check_candidate_nats: float = 0.05
     cases_nonfinite: float = 0
@@ -64,6 +67,22 @@ class Thresholds:
     def to_dict(self) -> dict[str, float]:
         """The thresholds by name."""
         return asdict(self)
+
+
+def parse_overrides(texts: Sequence[str]) -> dict[str, float]:
+    """The thresholds of ``NAME=VALUE`` texts, as a command line gives them.
+
+    Raises:
+        InputError: A text is not of that form.
+    """
+    values = {}
+    for text in texts:
+        name, _, number = text.partition("=")
+        try:
+            values[name.strip()] = float(number)
+        except ValueError as e:
+            raise InputError(f"--gate {text!r} is not NAME=VALUE", remedy="write e.g. --gate kl_mean_nats=0.2") from e
+    return values
 
 
 def judge(quality: Quality, thresholds: Thresholds) -> tuple[Verdict, ...]:
@@ -101,7 +120,10 @@ def _keywords(quality: Quality, thresholds: Thresholds) -> list[Verdict]:
     everything = quality.fidelity[0]
     if everything.reference is None:
         return [Verdict.judge("keyword_fidelity", everything.candidate, thresholds.keyword_fidelity, "min")]
-    return [Verdict.judge("keyword_fidelity_drop", everything.drop, thresholds.keyword_fidelity_drop, "max")]
+    return [
+        Verdict.judge("keyword_fidelity_drop", everything.drop, thresholds.keyword_fidelity_drop, "max"),
+        Verdict.judge("keyword_fidelity_reference", everything.reference, thresholds.keyword_fidelity_reference, "min"),
+    ]
 
 
 def _self_checks(quality: Quality, thresholds: Thresholds) -> list[Verdict]:
