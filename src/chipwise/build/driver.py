@@ -14,7 +14,7 @@ from chipwise.build.options import AUTO, BuildOptions
 from chipwise.build.result import BuildResult
 from chipwise.build.steps import BuildListener, SilentListener, StepLog
 from chipwise.build.texts import Texts, gather_texts
-from chipwise.build.trial import Trial, run_trial
+from chipwise.build.trial import Trial, run_trial, with_answers
 from chipwise.check.run import check
 from chipwise.errors import GateFailedError, InputError, ModelFormatError
 from chipwise.files import writing
@@ -85,6 +85,10 @@ def _build_in(
     with log.step("prove rewrites") as note:
         rewrite = graphs.prove(reference, texts.calibration[0], threads=options.threads)
         note.text = f"largest difference of a logit {rewrite.max_abs_difference:.2g}"
+    if any(recipe.algorithm == "gptq" for recipe in recipes):
+        with log.step("calibrate") as note:
+            texts = with_answers(texts, reference, model, options.threads, log.listener.progress)
+            note.text = f"{sum(map(len, texts.calibration))} tokens: queries and the reference's answers to them"
     trials: list[Trial] = []
     for recipe in recipes:
         trials.append(_try(recipe, graphs, reference, model, texts, options, log))

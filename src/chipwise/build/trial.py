@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,13 +17,14 @@ from chipwise.report.quality import Quality
 from chipwise.report.report import LayerCosine
 from chipwise.rewrite.pass_ import Feed
 from chipwise.verify.gate import Thresholds, judge
-from chipwise.verify.generate import Progress
+from chipwise.verify.generate import Progress, Prompt, generate
 from chipwise.verify.layers import layer_cosines
 from chipwise.verify.run import context_needed, verify
 
 # Cases answered at once: decoding many streams costs little more than one.
 _SLOTS = 8
 _LAYER_PROMPTS = 4
+_CALIBRATION_ANSWER_TOKENS = 24
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,24 @@ def run_trial(
         paths = [graphs.files["decoder"] for graphs in (reference, candidate)]
         layers = tuple(layer_cosines(paths[0], paths[1], feeds, threads=options.threads or 2))
     return Trial(recipe, candidate, quality, judge(quality, thresholds), layers)
+
+
+def with_answers(texts: Texts, reference: GraphFiles, model: Model, threads: int, progress: Progress) -> Texts:
+    """The texts with the reference's own answers behind the calibration prompts.
+
+    A model spends its time on answers: scales that have seen only questions serve them worse.
+    """
+    if model.tokenizer is None:
+        raise ModelFormatError("no tokenizer", where=str(model.source.path))
+    prompts = [Prompt(tokens, _CALIBRATION_ANSWER_TOKENS) for tokens in texts.calibration]
+    slots = min(_SLOTS, len(prompts))
+    session = reference.open(n_slots=slots, max_context=context_needed(prompts), threads=threads)
+    try:
+        answers = generate(session, prompts, eos_ids=model.tokenizer.special.eos_ids, progress=progress)
+    finally:
+        session.close()
+    joined = tuple(p.tokens + a.tokens for p, a in zip(prompts, answers, strict=True))
+    return replace(texts, calibration=joined)
 
 
 def _feed(tokens: tuple[int, ...], graphs: GraphFiles, model: Model) -> Feed:

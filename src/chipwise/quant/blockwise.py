@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 # Fractions of the full range tried for each group; the one with the least squared error wins. Clipping the
 # outermost value buys finer steps for all others (the idea of GPTQ's and llama.cpp's scale searches).
-SHRINK_STEPS = (1.0, 0.95, 0.9, 0.85, 0.8)
+SHRINK_STEPS = (1.0, 0.94, 0.88, 0.82, 0.76, 0.7)
 _ROWS_AT_ONCE_BYTES = 32 << 20
 
 
@@ -75,9 +75,19 @@ def quantize_blockwise(
 
 
 def search_groups(
-    block: npt.NDArray[np.float32], bits: int, symmetric: bool
+    block: npt.NDArray[np.float32],
+    bits: int,
+    symmetric: bool,
+    importance: npt.NDArray[np.float32] | None = None,
 ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.float32], npt.NDArray[np.uint8]]:
-    """Stored values, scales and zero_points of groups ``[rows, groups, group_size]``, by least squared error."""
+    """Stored values, scales and zero_points of groups ``[rows, groups, group_size]``, by least squared error.
+
+    Args:
+        block: The weights.
+        bits: 4 or 8.
+        symmetric: Whether zero is the middle of the range.
+        importance: What an error of each value counts, ``[groups, group_size]``; None counts all the same.
+    """
     best_error = np.full(block.shape[:2], np.inf, np.float32)
     best_scale = np.ones(block.shape[:2], np.float32)
     best_zero = np.zeros(block.shape[:2], np.uint8)
@@ -88,7 +98,8 @@ def search_groups(
         q -= zero[..., None]
         q *= scale[..., None]
         q -= block
-        error = np.einsum("rgk,rgk->rg", q, q)
+        np.square(q, out=q)
+        error = q.sum(axis=2) if importance is None else np.einsum("rgk,gk->rg", q, importance)
         better = error < best_error
         best_error[better] = error[better]
         best_scale[better] = scale[better]

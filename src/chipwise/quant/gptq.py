@@ -36,6 +36,8 @@ def quantize_gptq(
     groups = columns // group_size
     weights = np.array(matrix, dtype=np.float32, order="C")
     upper = _inverse_cholesky(hessian)
+    # What an error in a column costs once all later columns have made up for it as well as they can.
+    importance = (1 / np.diagonal(upper) ** 2).astype(np.float32)
     top = np.float32((1 << bits) - 1)
     q = np.empty((rows, groups, group_size), np.uint8)
     scales = np.empty((rows, groups), np.float32)
@@ -44,7 +46,9 @@ def quantize_gptq(
         start, stop = group * group_size, (group + 1) * group_size
         # Columns as rows: each step below reads and writes whole contiguous lines.
         block = np.ascontiguousarray(weights[:, start:stop].T)
-        _, found_scale, found_zero = search_groups(np.ascontiguousarray(block.T)[:, None], bits, symmetric)
+        _, found_scale, found_zero = search_groups(
+            np.ascontiguousarray(block.T)[:, None], bits, symmetric, importance[None, start:stop]
+        )
         scale, zero = found_scale[:, 0], found_zero[:, 0].astype(np.float32)
         errors = np.empty_like(block)
         for i in range(group_size):
@@ -61,7 +65,7 @@ def quantize_gptq(
 
 def _inverse_cholesky(hessian: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     """The upper Cholesky factor of the damped Hessian's inverse."""
-    damped = hessian.astype(np.float64)
+    damped = np.array(hessian, dtype=np.float32)
     diagonal = np.einsum("ii->i", damped)
     # An input that is always zero says nothing about its column: give it the weight of a typical one.
     mean = float(diagonal.mean()) or 1.0
