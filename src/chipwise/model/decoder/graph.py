@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
-from onnx_ir.tape import Tape
 
 from chipwise import __version__
 from chipwise.model.config import DecoderConfig, RopeConfig
@@ -13,6 +12,7 @@ from chipwise.model.decoder import names
 from chipwise.model.decoder.functions import OPSET, attention_function, rms_norm_function
 from chipwise.model.decoder.rope import causal_bias, rope_tables
 from chipwise.model.decoder.spec import GraphSpec
+from chipwise.model.graph_pen import GraphPen
 from chipwise.model.weights import WeightSource
 
 
@@ -36,30 +36,26 @@ def build_decoder(config: DecoderConfig, weights: WeightSource, spec: GraphSpec)
 
 class _Writer:
     def __init__(self, config: DecoderConfig, weights: WeightSource, spec: GraphSpec) -> None:
-        self.config, self.weights, self.spec = config, weights, spec
-        self.tape = Tape()
-        self.inputs: list[ir.Value] = []
+        self.config, self.spec = config, spec
+        self.pen = GraphPen(weights)
         self.outputs: list[ir.Value] = []
         self.shared: dict[str, ir.Value] = {}
 
     def model(self) -> ir.Model:
-        ids = self._input(names.INPUT_IDS, ir.DataType.INT64, self._batch(), self._tokens())
-        rows = self._input(names.OUTPUT_ROWS, ir.DataType.INT64, self._rows())
-        x = self.tape.op("Gather", [self._weight(names.EMBEDDING), ids], {"axis": 0})
+        ids = self.pen.input(names.INPUT_IDS, ir.DataType.INT64, self._batch(), self._tokens())
+        rows = self.pen.input(names.OUTPUT_ROWS, ir.DataType.INT64, self._rows())
+        x = self.pen.op("Gather", [self.pen.weight(names.EMBEDDING), ids], {"axis": 0})
         if self.config.embed_scale != 1.0:
-            x = self.tape.op("Mul", [x, self._constant("embed_scale", np.float32(self.config.embed_scale))])
+            x = self.pen.op("Mul", [x, self.pen.constant("embed_scale", np.float32(self.config.embed_scale))])
         turns = [self._turn(slides=self.config.slides(i)) for i in range(self.config.n_layers)]
         for layer, (cos, sin, bias) in enumerate(turns):
             x = self._attention_part(layer, x, cos, sin, bias)
             x = self._mlp_part(layer, x)
         logits = self._head(x, rows)
-        graph = ir.Graph(
-            self.inputs,
+        graph = self.pen.graph(
             [logits, *self.outputs],
-            nodes=self.tape.nodes,
-            initializers=self.tape.initializers,
-            opset_imports={"": OPSET, names.DOMAIN: 1},
             name=f"{self.config.arch}_{self.spec.phase}",
+            opset_imports={"": OPSET, names.DOMAIN: 1},
         )
         functions = [
             rms_norm_function(self.config.norm_eps),
@@ -90,8 +86,8 @@ class _Writer:
         if self.spec.has_past:
             inputs += [self._past(layer, part) for part in ("key", "value")]
         if self.config.qk_norm:
-            inputs += [self._weight(names.weight(layer, f"self_attn.{part}_norm.weight")) for part in "qk"]
-        out, key, value = self.tape.op_multi_out(
+            inputs += [self.pen.weight(names.weight(layer, f"self_attn.{part}_norm.weight")) for part in "qk"]
+        out, key, value = self.pen.op_multi_out(
             names.ATTENTION, inputs, domain=names.DOMAIN, num_outputs=3, name=f"layers.{layer}.attention"
         )
         self._output(key, names.present(layer, "key"))
@@ -100,50 +96,38 @@ class _Writer:
         if self.config.post_norms:
             out = self._norm(out, names.weight(layer, "post_attention_layernorm.weight"))
         out.name = names.attention_output(layer)
-        return self.tape.op("Add", [x, out])
+        return self.pen.op("Add", [x, out])
 
     def _mlp_part(self, layer: int, x: ir.Value) -> ir.Value:
         before = "pre_feedforward_layernorm" if self.config.post_norms else "post_attention_layernorm"
         h = self._norm(x, names.weight(layer, f"{before}.weight"))
         gate = self._linear(h, layer, "mlp.gate_proj")
         up = self._linear(h, layer, "mlp.up_proj")
-        out = self._linear(self.tape.op("Mul", [self._activation(gate), up]), layer, "mlp.down_proj")
+        out = self._linear(
+            self.pen.op("Mul", [self.pen.activation(gate, self.config.activation), up]), layer, "mlp.down_proj"
+        )
         if self.config.post_norms:
             out = self._norm(out, names.weight(layer, "post_feedforward_layernorm.weight"))
         out.name = names.mlp_output(layer)
-        x = self.tape.op("Add", [x, out])
+        x = self.pen.op("Add", [x, out])
         x.name = names.layer_output(layer)
         return x
 
     def _head(self, x: ir.Value, rows: ir.Value) -> ir.Value:
         h = self._norm(x, names.FINAL_NORM)
-        flat = self.tape.op("Reshape", [h, self._constant("flat_shape", np.array([-1, self.config.hidden_size]))])
-        picked = self.tape.op("Gather", [flat, rows], {"axis": 0})
+        flat = self.pen.op("Reshape", [h, self.pen.constant("flat_shape", np.array([-1, self.config.hidden_size]))])
+        picked = self.pen.op("Gather", [flat, rows], {"axis": 0})
         if self.config.tied_embeddings:
-            logits = self.tape.op("Gemm", [picked, self._weight(names.EMBEDDING)], {"transB": 1}, name="lm_head")
+            logits = self.pen.op("Gemm", [picked, self.pen.weight(names.EMBEDDING)], {"transB": 1}, name="lm_head")
         else:
-            logits = self.tape.op("MatMul", [picked, self._weight(names.LM_HEAD, transposed=True)], name="lm_head")
+            logits = self.pen.op("MatMul", [picked, self.pen.weight(names.LM_HEAD, transposed=True)], name="lm_head")
         if self.config.logit_softcap is not None:
-            cap = self._constant("logit_softcap", np.float32(self.config.logit_softcap))
-            logits = self.tape.op("Mul", [self.tape.op("Tanh", [self.tape.op("Div", [logits, cap])]), cap])
+            cap = self.pen.constant("logit_softcap", np.float32(self.config.logit_softcap))
+            logits = self.pen.op("Mul", [self.pen.op("Tanh", [self.pen.op("Div", [logits, cap])]), cap])
         logits.name = names.LOGITS
         logits.dtype = ir.DataType.FLOAT
         logits.shape = ir.Shape([self._rows(), self.config.vocab_size])
         return logits
-
-    def _activation(self, x: ir.Value) -> ir.Value:
-        if self.config.activation == "silu":
-            return self.tape.op("Mul", [x, self.tape.op("Sigmoid", [x])])
-        half, one = self._constant("half", np.float32(0.5)), self._constant("one", np.float32(1))
-        if self.config.activation == "gelu":
-            inner = self.tape.op("Erf", [self.tape.op("Mul", [x, self._constant("rsqrt2", np.float32(0.5**0.5))])])
-        else:
-            # 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))): Hendrycks & Gimpel, arXiv 1606.08415.
-            cube = self.tape.op("Mul", [self.tape.op("Mul", [x, x]), x])
-            bent = self.tape.op("Mul", [cube, self._constant("gelu_cubic", np.float32(0.044715))])
-            scale = self._constant("gelu_scale", np.float32((2 / np.pi) ** 0.5))
-            inner = self.tape.op("Tanh", [self.tape.op("Mul", [self.tape.op("Add", [x, bent]), scale])])
-        return self.tape.op("Mul", [self.tape.op("Mul", [x, half]), self.tape.op("Add", [inner, one])])
 
     def _turn(self, *, slides: bool) -> tuple[ir.Value, ir.Value, ir.Value]:
         """Cosines and sines ``[b, 1, s, dim / 2]`` and mask of a kind of layer."""
@@ -157,40 +141,40 @@ class _Writer:
         return cos, sin, self.shared["bias" + suffix]
 
     def _rope_values(self, rope: RopeConfig, suffix: str) -> tuple[ir.Value, ir.Value]:
-        for part, table in zip(("cos", "sin"), rope_tables(rope, self.spec.context), strict=True):
-            if part + suffix in self.shared:
-                continue
-            if self._constant_shapes():
-                rows = table[: self.spec.tokens][None, None]
-                self.shared[part + suffix] = self._constant(f"rope_{part}{suffix}", rows)
-                continue
-            value = self._constant(f"rope_{part}{suffix}", table)
-            picked = self.tape.op("Gather", [value, self._positions()], {"axis": 0})
-            self.shared[part + suffix] = self.tape.op("Unsqueeze", [picked, self._constant("axis_1", np.array([1]))])
+        if "cos" + suffix not in self.shared:
+            for part, table in zip(("cos", "sin"), rope_tables(rope, self.spec.context), strict=True):
+                self.shared[part + suffix] = self._rope_rows(f"rope_{part}{suffix}", table)
         return self.shared["cos" + suffix], self.shared["sin" + suffix]
+
+    def _rope_rows(self, name: str, table: npt.NDArray[np.float32]) -> ir.Value:
+        """The rows of a table at the tokens' positions, ``[b, 1, s, dim / 2]``."""
+        if self._constant_shapes():
+            return self.pen.constant(name, table[: self.spec.tokens][None, None])
+        picked = self.pen.op("Gather", [self.pen.constant(name, table), self._positions()], {"axis": 0})
+        return self.pen.op("Unsqueeze", [picked, self.pen.constant("axis_1", np.array([1]))])
 
     def _bias(self, suffix: str, window: int | None) -> ir.Value:
         if self._constant_shapes() and self.spec.tokens is not None:
-            return self._constant(f"causal_bias{suffix}", causal_bias(self.spec.tokens, self.spec.mask_value, window))
+            return self.pen.constant(
+                f"causal_bias{suffix}", causal_bias(self.spec.tokens, self.spec.mask_value, window)
+            )
         seen = "tokens" if not self.spec.has_past else "total"
         if self.spec.tokens is not None and self.spec.has_past:
             total: int | str = self.spec.context + self.spec.tokens
         else:
             total = seen
-        return self._input(names.ATTENTION_BIAS + suffix, ir.DataType.FLOAT, self._batch(), 1, self._tokens(), total)
+        return self.pen.input(names.ATTENTION_BIAS + suffix, ir.DataType.FLOAT, self._batch(), 1, self._tokens(), total)
 
     def _constant_shapes(self) -> bool:
         """Whether positions and mask are constants: a static prefill always starts at position 0."""
         return self.spec.static and not self.spec.has_past
 
     def _positions(self) -> ir.Value:
-        if "positions" not in self.shared:
-            self.shared["positions"] = self._input(names.POSITIONS, ir.DataType.INT64, self._batch(), self._tokens())
-        return self.shared["positions"]
+        return self.pen.input(names.POSITIONS, ir.DataType.INT64, self._batch(), self._tokens())
 
     def _past(self, layer: int, part: str) -> ir.Value:
         context = self.spec.context if self.spec.static else "context"
-        return self._input(
+        return self.pen.input(
             names.past(layer, part), ir.DataType.FLOAT,
             self._batch(), self.config.n_kv_heads, context, self.config.head_dim,
         )  # fmt: skip
@@ -205,39 +189,12 @@ class _Writer:
         return "rows" if self.spec.rows is None else self.spec.rows
 
     def _linear(self, x: ir.Value, layer: int, name: str) -> ir.Value:
-        y = self.tape.op("MatMul", [x, self._weight(names.weight(layer, f"{name}.weight"), transposed=True)],
-                         name=f"layers.{layer}.{name}")  # fmt: skip
-        bias = names.weight(layer, f"{name}.bias")
-        return self.tape.op("Add", [y, self._weight(bias)]) if bias in self.weights else y
+        return self.pen.linear(x, f"layers.{layer}.{name}", names.weight(layer, name))
 
     def _norm(self, x: ir.Value, weight: str) -> ir.Value:
-        return self.tape.op(
-            names.RMS_NORM, [x, self._weight(weight)], {"epsilon": self.config.norm_eps}, domain=names.DOMAIN
+        return self.pen.op(
+            names.RMS_NORM, [x, self.pen.weight(weight)], {"epsilon": self.config.norm_eps}, domain=names.DOMAIN
         )
-
-    def _weight(self, name: str, *, transposed: bool = False) -> ir.Value:
-        """A weight that is read when the model is saved; ``transposed`` gives MatMul's ``[in, out]``."""
-        if name in self.shared:
-            return self.shared[name]
-        shape = self.weights.info(name).shape
-
-        def read() -> ir.TensorProtocol:
-            array: npt.NDArray[np.float32] = self.weights.load(name)
-            return ir.tensor(array.T if transposed else array, name=name)
-
-        tensor = ir.LazyTensor(read, ir.DataType.FLOAT, ir.Shape(shape[::-1] if transposed else shape), name=name)
-        self.shared[name] = self.tape.initializer(tensor, name)
-        return self.shared[name]
-
-    def _constant(self, name: str, value: npt.NDArray[np.generic] | np.float32) -> ir.Value:
-        if name not in self.shared:
-            self.shared[name] = self.tape.initializer(ir.tensor(np.asarray(value), name=name), name)
-        return self.shared[name]
-
-    def _input(self, name: str, dtype: ir.DataType, *shape: int | str) -> ir.Value:
-        value = ir.val(name, dtype=dtype, shape=shape)
-        self.inputs.append(value)
-        return value
 
     def _output(self, value: ir.Value, name: str) -> None:
         value.name = name
