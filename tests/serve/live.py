@@ -40,6 +40,15 @@ class Live:
         lines = self.http.get("/metrics").text.splitlines()
         return next(float(line.split()[-1]) for line in lines if line.startswith(name + " "))
 
+    def wait_for(self, *, running: int, waiting: int) -> None:
+        """Wait until so many requests have a slot, and so many have none."""
+        self.wait(
+            lambda: (
+                (self.metric("chipwise_running_requests"), self.metric("chipwise_queue_depth_requests"))
+                == (running, waiting)
+            )
+        )
+
     def wait(self, condition: Callable[[], bool], timeout_s: float = 5.0) -> None:
         """Wait until something holds, which the test then knows."""
         end = time.monotonic() + timeout_s

@@ -122,7 +122,7 @@ def test_queued_client_that_leaves_does_not_touch_the_running_one() -> None:
 def test_full_queue_is_told_at_once() -> None:
     with live(slow(n_slots=1), max_waiting=1) as server:
         waiting = [Background(server, endless(max_tokens=60)) for _ in range(2)]
-        server.wait(lambda: server.metric("chipwise_queue_depth_requests") == 1)
+        server.wait_for(running=1, waiting=1)
         refused = server.http.post("/v1/completions", json=endless())
         assert refused.status_code == 429
         assert refused.headers["retry-after"] == "1"
@@ -177,7 +177,7 @@ def test_engine_that_keeps_failing_shows_in_health() -> None:
 def test_draining_finishes_what_runs_and_takes_nothing_new() -> None:
     with live(slow(n_slots=1)) as server:
         running, queued = (Background(server, endless(max_tokens=80)) for _ in range(2))
-        server.wait(lambda: server.metric("chipwise_queue_depth_requests") == 1)
+        server.wait_for(running=1, waiting=1)
         server.server.drain()
         server.wait(lambda: server.service.loop.draining)
         refused = server.http.post("/v1/completions", json=endless())
@@ -205,7 +205,7 @@ def test_idle_server_drains_at_once() -> None:
 def test_grace_time_ends_what_still_runs() -> None:
     with live(slow(n_slots=1), grace_s=0.2) as server:
         running, queued = Background(server, endless(stream=True)), Background(server, endless())
-        server.wait(lambda: server.metric("chipwise_queue_depth_requests") == 1)
+        server.wait_for(running=1, waiting=1)
         server.server.drain()
         stream, whole = running.wait(), queued.wait()
         assert isinstance(stream, httpx.Response)
@@ -224,7 +224,7 @@ def test_bug_in_the_loop_is_an_error_for_all_and_ends_the_server(caplog: pytest.
             raise ZeroDivisionError("a bug")
 
         running, queued = Background(server, endless()), Background(server, endless())
-        server.wait(lambda: server.metric("chipwise_queue_depth_requests") == 1)
+        server.wait_for(running=1, waiting=1)
         server.session.step = broken  # type: ignore[method-assign]
         for request in (running, queued):
             response = request.wait()
