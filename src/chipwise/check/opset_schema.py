@@ -29,6 +29,11 @@ def unchanged(node: ir.Node, source: int, target: int) -> bool:
     return old is not None and new is not None and old.since_version == new.since_version
 
 
+def survives(node: ir.Node, target: int) -> bool:
+    """Whether a node's operator exists at the lower opset and means the same, if not written the same."""
+    return schema_of(node.op_type, target) is not None and target >= _MEANING_CHANGED.get(node.op_type, 0)
+
+
 def accepted(node: ir.Node, source: int, target: int) -> bool:
     """Whether the lower opset takes a node as it is: same meaning, known attributes, inputs and types."""
     schema = schema_of(node.op_type, target)

@@ -20,7 +20,7 @@ def opset(given: CheckInput) -> Iterator[Hit]:
 
     Limit: `opset_min` and `opset_max` of the target, from its toolchain.
 
-    Remedy: The build converts the opset and proves the outputs equal; nothing to do.
+    Remedy: The build converts the opset and proves the outputs equal, or names the operator that it cannot convert.
     """
     if given.graph is None:
         return
@@ -40,7 +40,13 @@ def opset(given: CheckInput) -> Iterator[Hit]:
                 f"Export the model with opset {highest}, or replace them",
             )
         else:
-            yield Hit("warning", given.name, f"opset {found}", f"opset {highest}", "it can be lowered")
+            yield Hit(
+                "warning",
+                given.name,
+                f"opset {found}",
+                f"opset {highest}",
+                "every operator exists there, or is defined by older ones",
+            )
     if limits.opset_min is not None and found < int(limits.opset_min):
         yield Hit(
             "warning", given.name, f"opset {found}", f"opset {int(limits.opset_min)} or newer", "it can be raised"

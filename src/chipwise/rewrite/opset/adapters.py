@@ -81,6 +81,26 @@ def _grid_sample(node: ir.Node, target: int) -> bool:
     return target >= 16
 
 
+def _softmax(node: ir.Node, target: int) -> bool:
+    """Before opset 13 all axes from ``axis`` on were taken together, which is the same for the last one."""
+    value = node.inputs[0]
+    if value is None or value.shape is None:
+        return False
+    last = len(value.shape) - 1
+    if attribute_int(node, "axis", -1) not in (-1, last):
+        return False
+    node.attributes["axis"] = ir.AttrInt64("axis", last)
+    return True
+
+
+def _batch_normalization(node: ir.Node, target: int) -> bool:
+    """``training_mode`` (14) is for training."""
+    if attribute_int(node, "training_mode", 0) or target < 9:
+        return False
+    node.attributes.pop("training_mode", None)
+    return True
+
+
 def _cast_like(node: ir.Node, target: int) -> bool:
     """A type that is known is a Cast."""
     like = node.inputs[1]
@@ -133,6 +153,9 @@ _REDUCTIONS = (
 
 _ADAPTERS: dict[str, Adapter] = {
     "Split": _split,
+    "Softmax": _softmax,
+    "LogSoftmax": _softmax,
+    "BatchNormalization": _batch_normalization,
     "Reshape": _reshape,
     "Resize": _resize,
     "GridSample": _grid_sample,

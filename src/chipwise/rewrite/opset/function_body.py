@@ -7,7 +7,7 @@ from typing import Any
 import onnx
 import onnx_ir as ir
 
-from chipwise.check.opset_schema import schema_of
+from chipwise.check.opset_schema import accepted, schema_of
 from chipwise.rewrite.edit import all_nodes, inline_functions
 
 # Bodies are put under a domain of their own while they are inlined, so that no standard operator matches them.
@@ -31,9 +31,11 @@ def expand(model: ir.Model, nodes: list[ir.Node], opset: int) -> list[str]:
         if body is None:
             continue
         body.domain, body.name = _DOMAIN, f"{node.op_type}_{number}"
-        function = ir.from_proto(body)
-        if not isinstance(function, ir.Function):
+        function = ir.serde.deserialize_function(body)
+        written = function.opset_imports.get("", opset)
+        if not all(accepted(inner, written, opset) for inner in function):
             continue
+        function.opset_imports[""] = opset
         model.functions[function.identifier()] = function
         expanded.append(node.op_type)
         node.domain, node.op_type = _DOMAIN, body.name

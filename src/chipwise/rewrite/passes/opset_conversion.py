@@ -10,7 +10,7 @@ import onnx_ir as ir
 from onnxscript.optimizer import fold_constants
 
 from chipwise.check.infer import infer_types, quiet_libraries
-from chipwise.check.opset_schema import accepted, is_standard, schema_of, unchanged
+from chipwise.check.opset_schema import accepted, is_standard, schema_of, survives, unchanged
 from chipwise.check.weightless import restore_weights, weightless_proto
 from chipwise.errors import RewriteError
 from chipwise.rewrite.edit import all_nodes, inline_functions, lift_constants, remove_unused
@@ -33,7 +33,8 @@ class OpsetConversion:
     2. A model below ``lowest`` is raised to it by onnx's version converter.
     3. A model above ``highest`` is lowered to it, node by node: a node whose operator did not change, or that the
        older definition takes as it is written, keeps its form.
-    4. Split, Reshape, Resize, GridSample, Cast, CastLike and the reductions lose what is newer and says nothing new.
+    4. Split, Reshape, Resize, GridSample, Cast, CastLike, Softmax, BatchNormalization and the reductions lose what is
+       newer and says nothing new.
     5. An operator that is too new and that ONNX defines by simpler ones (Gelu, Mish, LayerNormalization,
        RMSNormalization, Attention) is written out.
     6. The rest goes through onnx's version converter.
@@ -104,7 +105,7 @@ def _lower(model: ir.Model, source: int, target: int) -> PassResult:
     for _ in range(_ROUNDS):
         late = [node for node in _too_new(model, source, target) if node not in ready]
         ready |= {node for node in late if adapt(node, target)}
-        done = expand(model, [node for node in late if node not in ready], source)
+        done = expand(model, [node for node in late if node not in ready and not survives(node, target)], source)
         written_out += done
         if not done:
             break
@@ -144,6 +145,7 @@ def _convert_rest(model: ir.Model, rest: list[ir.Node], source: int, target: int
         converted = _convert(model, target)
     except RewriteError as e:
         names = [op for op, _ in Counter(node.op_type for node in rest).most_common()]
+        names = [op for op in names if e.what.split()[-1].rstrip(")") == op] or names
         raise _BlockedError(names, source, target, f" ({e.what})") from e
     for node in all_nodes(converted):
         if node.domain == _SHIELD:
