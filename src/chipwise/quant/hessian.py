@@ -78,7 +78,7 @@ class HessianSource:
         self._held: dict[str, npt.NDArray[np.float32]] = {}
 
     def __call__(self, weight: str) -> npt.NDArray[np.float32] | None:
-        """Sum of x x^T over the inputs of a weight, float32 ``[width, width]``; None if the graph has no such weight."""
+        """Sum of x x^T over a weight's inputs, float32 ``[width, width]``; None if the graph has no such weight."""
         index = next((i for i, one in enumerate(self._inputs) if weight in one.weights), None)
         if index is None:
             return None

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from chipwise.check.recipe_name import RecipeName, parse_recipe_name
 from chipwise.errors import InputError
-from chipwise.model.scheme import TensorScheme
 
-_GRANULARITY = re.compile(r"^(w8a8|w8a16|w4a16)(?:_(channel|tensor|g(?:16|32|64|128|256)))?$")
+Algorithm = Literal["mse", "gptq"]
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,9 @@ class Recipe:
 
     Attributes:
         name: As the user writes it, e.g. ``w4a16_g32``.
-        weight_bits: Bits of the linear layers' weights; 32 leaves them alone.
+        scheme: Bits of weights and activations as a target lists them: ``fp32``, ``fp16``, ``w8a8``, ``w8a16``,
+            ``w4a16``.
+        weight_bits: Bits of the linear layers' weights; 16 and 32 are floating point.
         group_size: Weights that share a scale along the input; None for a whole channel or tensor.
         per_channel: Whether each output channel has scales of its own.
         activation_bits: 8 for static per-tensor int8 activations; 16 leaves activations in floating point.
@@ -26,70 +28,94 @@ class Recipe:
         symmetric: Whether the weights' zero_point is the middle of the range.
         algorithm: ``mse`` searches each group's scale for the least error; ``gptq`` makes up for the error in the
             columns that follow, by the inputs seen in calibration.
+        explicit: Whether the user named the granularity, so that no other may take its place.
     """
 
     name: str
+    scheme: str
     weight_bits: int
     group_size: int | None
     per_channel: bool
     activation_bits: int
     head_bits: int
     symmetric: bool = True
-    algorithm: Literal["mse", "gptq"] = "mse"
+    algorithm: Algorithm = "mse"
+    explicit: bool = False
 
     @property
     def quantizes(self) -> bool:
         """Whether anything is stored in fewer bits than the model has."""
         return self.weight_bits < 32
 
-    def weight_scheme(self, bits: int | None = None) -> TensorScheme:
-        """How a linear layer's weight ``[out, in]`` is stored."""
-        width = self.weight_bits if bits is None else bits
-        if width == 32:
-            return TensorScheme(32, "float32")
-        return TensorScheme(
-            bits=width,
-            dtype="uint4" if width == 4 else "int8" if self.activation_bits == 8 else "uint8",
-            group_size=self.group_size,
-            axis=0 if self.per_channel else None,
-            symmetric=self.symmetric,
-            scale_dtype="float32",
-        )
+    @property
+    def integer_activations(self) -> bool:
+        """Whether activations are integers, so that their ranges must be calibrated."""
+        return self.activation_bits == 8
 
 
-_FP32 = Recipe("fp32", 32, None, True, 16, 32)
-_BASE = {
+@dataclass(frozen=True)
+class _Kind:
+    """What a scheme fixes beside what its name says."""
+
+    head_bits: int
+    algorithm: Algorithm = "mse"
+
+
+_KINDS: Mapping[str, _Kind] = {
+    "fp32": _Kind(32),
+    "fp16": _Kind(16),
     # A small model at 4 bits keeps its meaning only with small groups, each with a zero_point of its own.
-    "w4a16": Recipe("w4a16", 4, 32, True, 16, 8, symmetric=False, algorithm="gptq"),
-    "w8a16": Recipe("w8a16", 8, 32, True, 16, 8),
-    "w8a8": Recipe("w8a8", 8, None, True, 8, 8),
+    "w4a16": _Kind(8, "gptq"),
+    "w8a16": _Kind(8),
+    "w8a8": _Kind(8),
 }
 
 
 def recipe_names() -> list[str]:
     """The names ``parse_recipe`` knows, without their granularities."""
-    return ["fp32", *_BASE]
+    return list(_KINDS)
 
 
 def parse_recipe(text: str) -> Recipe:
     """The recipe of a name such as ``fp32``, ``w8a8``, ``w8a8_tensor``, ``w4a16`` or ``w4a16_g64``.
 
     Raises:
-        InputError: No such recipe.
+        InputError: No such recipe, or one that is not built.
     """
-    if text == "fp32":
-        return _FP32
-    match = _GRANULARITY.match(text)
-    if match is None:
+    name = parse_recipe_name(text)
+    kind = _KINDS.get(name.scheme)
+    if kind is None:
+        raise InputError(f"recipe {name.text!r} is not built", remedy=f"use {', '.join(_KINDS)}")
+    if name.is_float and name.granularity is not None:
+        raise InputError(f"recipe {name.text!r}: {name.scheme} has no scales", remedy=f"use {name.scheme}")
+    _refuse_groups(name)
+    scheme = name.weight_scheme()
+    return Recipe(
+        name=name.text,
+        scheme=name.scheme,
+        weight_bits=name.weight_bits,
+        group_size=scheme.group_size,
+        per_channel=scheme.axis is not None or name.is_float,
+        activation_bits=8 if name.integer_activations else 16,
+        head_bits=kind.head_bits,
+        symmetric=scheme.symmetric,
+        algorithm=kind.algorithm,
+        explicit=name.granularity is not None,
+    )
+
+
+def with_grain(recipe: Recipe, group_size: int | None, *, per_channel: bool = True) -> Recipe:
+    """A recipe whose scales serve groups of some size, or whole channels, or the whole tensor."""
+    return replace(recipe, group_size=group_size, per_channel=per_channel)
+
+
+def _refuse_groups(name: RecipeName) -> None:
+    if name.group_size is None:
+        return
+    if name.integer_activations:
         raise InputError(
-            f"unknown recipe '{text}'",
-            remedy="use fp32, w8a8[_tensor|_channel], w8a16[_channel|_gN] or w4a16[_channel|_gN], N of 16..256",
+            f"recipe {name.text!r}: static int8 takes one scale a channel or tensor", remedy="use w8a8_channel"
         )
-    base, granularity = _BASE[match[1]], match[2]
-    if granularity is None:
-        return base
-    if granularity in ("channel", "tensor"):
-        return replace(base, name=text, group_size=None, per_channel=granularity == "channel")
-    if base.activation_bits == 8:
-        raise InputError(f"recipe '{text}': static int8 takes one scale a channel or tensor", remedy="use w8a8_channel")
-    return replace(base, name=text, group_size=int(granularity[1:]))
+    size = name.group_size
+    if size < 16 or size & (size - 1) or size > 256:
+        raise InputError(f"recipe {name.text!r}: no group of {size}", remedy="use a group of 16, 32, 64, 128 or 256")
