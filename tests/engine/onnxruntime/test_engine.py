@@ -3,13 +3,21 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import onnx
 import onnx_ir as ir
 import pytest
+from onnx import helper as oh
 from onnxruntime.capi import onnxruntime_pybind11_state as state
 
+from chipwise.engine import Batch
 from chipwise.engine.onnxruntime import OnnxRuntimeEngine, decoder_graph
+from chipwise.engine.onnxruntime.open_graph import open_graph
 from chipwise.errors import EngineError
+from tests.model.decoder.random_models import tokens
 from tests.model.decoder.sessions import CONTEXT
+
+_PAIR = ("QuantizeLinear", "DequantizeLinear")
 
 
 def _open(files: dict[str, Path], *, n_slots: int = 1, max_context: int = 16, **options: Any) -> str:
@@ -27,6 +35,10 @@ def graphs(graph_files: dict[str, dict[str, Path]]) -> dict[str, Path]:
 
 def test_roles_that_make_no_decoder(graphs: dict[str, Path]) -> None:
     assert "needs the role 'decoder'" in _open({"prefill": graphs["prefill"]})
+
+
+def test_an_option_that_is_no_flag(graphs: dict[str, Path]) -> None:
+    assert "the option fuse_qdq is 1, not true or false" in _open({"decoder": graphs["decoder"]}, fuse_qdq=1)
 
 
 @pytest.mark.parametrize("option", ["threads", "mask_value", "sliding_window"])
@@ -73,8 +85,49 @@ def test_graphs_in_each_others_place(graphs: dict[str, Path]) -> None:
 
 def test_a_context_the_graph_does_not_reach(graphs: dict[str, Path]) -> None:
     assert f"names {CONTEXT} positions, not 49" in _open({"decoder": graphs["decoder"]}, max_context=49)
+
+
+def test_a_decode_graph_whose_cache_is_too_short(graphs: dict[str, Path], tmp_path: Path) -> None:
+    portable = {}
+    for role, path in (("prefill", graphs["prefill"]), ("decode", graphs["static"])):
+        model = ir.load(path)
+        model.metadata_props["chipwise.context"] = "4096"
+        portable[role] = tmp_path / f"{role}.onnx"
+        ir.save(model, portable[role])
+    assert f"holds {CONTEXT} tokens, not {CONTEXT + 1}" in _open(portable, max_context=CONTEXT + 1)
+
+
+def test_a_slot_shorter_than_the_cache_of_a_static_graph(graphs: dict[str, Path]) -> None:
     portable = {"prefill": graphs["prefill"], "decode": graphs["static"]}
-    assert f"holds {CONTEXT} tokens, not 8" in _open(portable, max_context=8)
+    logits = []
+    for context in (CONTEXT, 16):
+        session = OnnxRuntimeEngine().open(portable, n_slots=2, max_context=context, options={"threads": 1})
+        assert session.max_context == context
+        session.step(Batch(0, np.array([tokens()[:9]]), np.array([0])))
+        logits.append(session.step(Batch(0, np.array([[tokens()[9]]]), np.array([9]))).logits)
+        with pytest.raises(EngineError, match=f"a slot holds {context}"):
+            session.step(Batch(0, np.array([[1]]), np.array([context])))
+        session.close()
+    assert np.array_equal(*logits)
+
+
+def test_pairs_that_emulate_a_chip_run_as_they_are_written(tmp_path: Path) -> None:
+    quantize = [(op, ["x" if op == "QuantizeLinear" else "q", "scale", "zero"]) for op in _PAIR]
+    # Two pairs of different steps: ONNX Runtime would merge them into one.
+    nodes = [oh.make_node(op, names, ["q" if op == "QuantizeLinear" else "d"]) for op, names in quantize]
+    nodes += [oh.make_node("QuantizeLinear", ["d", "fine", "zero"], ["q2"])]
+    nodes += [oh.make_node("DequantizeLinear", ["q2", "fine", "zero"], ["y"])]
+    zero = onnx.numpy_helper.from_array(np.array(0, np.int8), "zero")
+    scales = [onnx.numpy_helper.from_array(np.float32(x), name) for x, name in ((1.0, "scale"), (0.3, "fine"))]
+    shape = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [4]) for name in "xy"]
+    graph = oh.make_graph(nodes, "pairs", shape[:1], shape[1:], [zero, *scales])
+    path = tmp_path / "pairs.onnx"
+    onnx.save(oh.make_model(graph, opset_imports=[oh.make_opsetid("", 17)], ir_version=9), path)
+    x = np.array([0.4, 0.6, 1.4, 2.6], np.float32)
+    found = open_graph(path, threads=1, fuse_qdq=False).run(None, {"x": x})[0]
+    assert np.allclose(found, np.rint(np.rint(x) / np.float32(0.3)) * 0.3)
+    merged = open_graph(path, threads=1).run(None, {"x": x})[0]
+    assert not np.allclose(found, merged)  # otherwise this test shows nothing
 
 
 def test_a_graph_that_does_not_say_its_mask(graphs: dict[str, Path], tmp_path: Path) -> None:

@@ -26,9 +26,9 @@ class DecoderGraph:
         layers: Layers with a KV cache; 0 for a graph without one.
     """
 
-    def __init__(self, path: Path, *, threads: int) -> None:
+    def __init__(self, path: Path, *, threads: int, fuse_qdq: bool = True) -> None:
         self.path = path
-        self.session: ort.InferenceSession = open_graph(path, threads=threads)
+        self.session: ort.InferenceSession = open_graph(path, threads=threads, fuse_qdq=fuse_qdq)
         self.inputs: dict[str, list[Dim]] = {value.name: value.shape for value in self.session.get_inputs()}
         self.metadata: Mapping[str, str] = self.session.get_modelmeta().custom_metadata_map
         outputs = {value.name: value.shape for value in self.session.get_outputs()}

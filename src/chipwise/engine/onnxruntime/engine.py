@@ -19,6 +19,8 @@ class OnnxRuntimeEngine:
     Options:
         threads: Threads of one step; 0 leaves it to ONNX Runtime (one a core).
         mask_value: The addend of masked scores in portable graphs; by default what the graph says.
+        fuse_qdq: Whether ONNX Runtime may make integer operators of QuantizeLinear and DequantizeLinear; False for
+            graphs that emulate a chip.
         sliding_window: Tokens a sliding layer looks back, for portable graphs that have such layers; by default
             what the graph says.
     """
@@ -34,8 +36,11 @@ class OnnxRuntimeEngine:
         if n_slots < 1 or max_context < 1:
             raise EngineError(f"{n_slots} slots of {max_context} tokens hold nothing", where=self.name)
         threads = int(_number(options, "threads") or 0)
+        fuse_qdq = _flag(options, "fuse_qdq", default=True)
         if "decoder" in files:
-            return FusedSession(files["decoder"], n_slots=n_slots, max_context=max_context, threads=threads)
+            return FusedSession(
+                files["decoder"], n_slots=n_slots, max_context=max_context, threads=threads, fuse_qdq=fuse_qdq
+            )
         if {"prefill", "decode"} <= set(files):
             return PortableSession(
                 files["prefill"],
@@ -44,6 +49,7 @@ class OnnxRuntimeEngine:
                 max_context=max_context,
                 threads=threads,
                 mask=_mask(options),
+                fuse_qdq=fuse_qdq,
             )
         raise EngineError(
             f"no decoder among the files {sorted(files)}",
@@ -55,6 +61,13 @@ class OnnxRuntimeEngine:
 def _mask(options: Mapping[str, Any]) -> Mask:
     window = _number(options, "sliding_window")
     return Mask(_number(options, "mask_value"), None if window is None else int(window))
+
+
+def _flag(options: Mapping[str, Any], name: str, *, default: bool) -> bool:
+    value = options.get(name, default)
+    if not isinstance(value, bool):
+        raise EngineError(f"the option {name} is {value!r}, not true or false", where=OnnxRuntimeEngine.name)
+    return value
 
 
 def _number(options: Mapping[str, Any], name: str) -> int | float | None:

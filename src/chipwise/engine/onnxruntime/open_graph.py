@@ -14,13 +14,15 @@ from chipwise.errors import EngineError
 _FATAL_ONLY = 4
 
 
-def open_graph(path: Path, *, threads: int = 0, optimize: bool = True) -> ort.InferenceSession:
+def open_graph(path: Path, *, threads: int = 0, optimize: bool = True, fuse_qdq: bool = True) -> ort.InferenceSession:
     """Load a graph on the CPU.
 
     Args:
         path: The ONNX file.
         threads: Threads of one run; 0 for one a core.
         optimize: Whether ONNX Runtime may rewrite the graph.
+        fuse_qdq: Whether it may put integer operators in the place of QuantizeLinear and DequantizeLinear. A graph
+            that emulates a chip must run as it is written: pairs that ONNX Runtime merges or moves round elsewhere.
 
     Raises:
         EngineError: ONNX Runtime refuses the graph.
@@ -29,10 +31,18 @@ def open_graph(path: Path, *, threads: int = 0, optimize: bool = True) -> ort.In
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.log_severity_level = _FATAL_ONLY
+    if not fuse_qdq:
+        options.add_session_config_entry("session.disable_quant_qdq", "1")
     if not optimize:
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     try:
-        return ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        return ort.InferenceSession(
+            str(path),
+            options,
+            providers=["CPUExecutionProvider"],
+            # The setting above leaves this one on, and it changes values.
+            disabled_optimizers=None if fuse_qdq else ["DoubleQDQPairsRemover"],
+        )
     except Exception as e:  # onnxruntime raises many types without a common base
         raise EngineError(
             f"ONNX Runtime {ort.__version__} cannot load the graph ({first_line(e)})",

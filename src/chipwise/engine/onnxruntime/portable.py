@@ -29,26 +29,36 @@ class PortableSession:
     """
 
     def __init__(
-        self, prefill: Path, decode: Path, *, n_slots: int, max_context: int, threads: int, mask: Mask
+        self,
+        prefill: Path,
+        decode: Path,
+        *,
+        n_slots: int,
+        max_context: int,
+        threads: int,
+        mask: Mask,
+        fuse_qdq: bool = True,
     ) -> None:
-        self._prefill: DecoderGraph | None = DecoderGraph(prefill, threads=threads)
-        self._decode: DecoderGraph | None = DecoderGraph(decode, threads=threads)
+        self._prefill: DecoderGraph | None = DecoderGraph(prefill, threads=threads, fuse_qdq=fuse_qdq)
+        self._decode: DecoderGraph | None = DecoderGraph(decode, threads=threads, fuse_qdq=fuse_qdq)
         self._mask = mask.completed(self._decode)
         rows, kv_heads, context, head_dim = self._decode.kv_shape()
         for graph in (self._prefill, self._decode):
             graph.require_context(max_context)
-        if isinstance(context, int) and context != max_context:
+        held = context if isinstance(context, int) else max_context
+        if held < max_context:
             raise EngineError(
-                f"the decode graph holds {context} tokens, not {max_context}", where=str(decode),
-                remedy=f"open it with a context of {context}",
+                f"the decode graph holds {held} tokens, not {max_context}", where=str(decode),
+                remedy=f"open it with a context of at most {held}",
             )  # fmt: skip
         self._prefill_tokens = _fixed(self._prefill.inputs["input_ids"][1])
         self._decode_tokens = _fixed(self._decode.inputs["input_ids"][1])
         self._decode_rows = _fixed(rows)
         step_tokens = min(self._prefill_tokens or max_context, max_context)
         self._limits = BatchLimits(n_slots, max_context, self._prefill.vocab_size, step_tokens)
-        # A decode graph of more rows than slots reads and ignores the slots behind the last.
-        self._pool = KvPool(self._decode.layers, max(n_slots, self._decode_rows or 0), kv_heads, max_context, head_dim)
+        # A decode graph of more rows than slots reads and ignores the slots behind the last, and one that holds more
+        # tokens than a slot may have is fed its whole length.
+        self._pool = KvPool(self._decode.layers, max(n_slots, self._decode_rows or 0), kv_heads, held, head_dim)
 
     @property
     def n_slots(self) -> int:
@@ -157,7 +167,8 @@ class PortableSession:
             # Padding behind the last token may pass the end of the graph's tables; what it computes is dropped.
             "positions": np.minimum(positions, self.max_context - 1),
         }
-        cached = np.where(np.arange(self.max_context) < lengths[:, None], np.arange(self.max_context), -1)
+        places = np.arange(self._pool.max_context)
+        cached = np.where(places < lengths[:, None], places, -1)
         self._mask.add_to(feeds, graph.inputs, positions, np.concatenate([cached, positions], 1))
         for layer in range(self._pool.layers):
             for part in ("key", "value"):
