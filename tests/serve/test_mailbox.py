@@ -39,3 +39,15 @@ def test_event_after_the_end_of_asyncio_is_dropped() -> None:
 
     mailbox = asyncio.run(make())
     mailbox.put(Piece("nobody reads this"))
+
+
+def test_whole_answer_comes_at_once() -> None:
+    async def read() -> list[Event]:
+        mailbox = Mailbox(at_once=True)
+        mailbox.put(Piece("a"))
+        await asyncio.sleep(0)
+        mailbox.put(Piece("b"))
+        mailbox.put(Finish("stop", 1, 2))
+        return await mailbox.get()
+
+    assert asyncio.run(read()) == [Piece("a"), Piece("b"), Finish("stop", 1, 2)]

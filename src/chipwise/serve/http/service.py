@@ -93,7 +93,7 @@ class Service:
             stop=fields.stop,
             arrived_s=arrived_s,
         )
-        mailbox = Mailbox()
+        mailbox = Mailbox(at_once=not fields.stream)
         try:
             ticket = self.loop.submit(request, mailbox.put)
         except (OverloadedError, UnavailableError):
