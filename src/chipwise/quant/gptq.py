@@ -6,6 +6,8 @@ chosen from the weights as the earlier groups left them.
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import numpy.typing as npt
 
@@ -13,6 +15,8 @@ from chipwise.quant.blockwise import BlockwiseWeight, pack, search_groups
 
 # Share of the mean diagonal added to it, so that inputs that never moved do not make the Hessian singular.
 DAMPING = 0.01
+_ROWS_AT_ONCE = 1024
+_THREADS = 2
 
 
 def quantize_gptq(
@@ -34,33 +38,56 @@ def quantize_gptq(
     """
     rows, columns = matrix.shape
     groups = columns // group_size
-    weights = np.array(matrix, dtype=np.float32, order="C")
     upper = _inverse_cholesky(hessian)
+    q = np.empty((rows, groups, group_size), np.uint8)
+    scales = np.empty((rows, groups), np.float32)
+    zeros = np.empty((rows, groups), np.uint8)
+
+    def run(start: int) -> None:
+        part = slice(start, start + _ROWS_AT_ONCE)
+        weights = np.array(matrix[part], dtype=np.float32, order="C")
+        q[part], scales[part], zeros[part] = _quantize_rows(weights, upper, bits, group_size, symmetric)
+
+    # Rows do not know of each other, and numpy lets go of the interpreter while it works on them.
+    with ThreadPoolExecutor(_THREADS) as pool:
+        for _ in pool.map(run, range(0, rows, _ROWS_AT_ONCE)):
+            pass
+    return BlockwiseWeight(pack(q, bits), scales, None if symmetric else pack(zeros, bits), bits, group_size, columns)
+
+
+def _quantize_rows(
+    weights: npt.NDArray[np.float32],
+    upper: npt.NDArray[np.float32],
+    bits: int,
+    group_size: int,
+    symmetric: bool,
+) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.float32], npt.NDArray[np.uint8]]:
+    """Stored values, scales and zero_points of some rows, which are used up."""
+    rows, columns = weights.shape
+    groups = columns // group_size
     # What an error in a column costs once all later columns have made up for it as well as they can.
-    importance = (1 / np.diagonal(upper) ** 2).astype(np.float32)
+    importance = (1 / np.diagonal(upper) ** 2).astype(np.float32).reshape(groups, group_size)
     top = np.float32((1 << bits) - 1)
     q = np.empty((rows, groups, group_size), np.uint8)
     scales = np.empty((rows, groups), np.float32)
     zeros = np.empty((rows, groups), np.uint8)
     for group in range(groups):
         start, stop = group * group_size, (group + 1) * group_size
-        # Columns as rows: each step below reads and writes whole contiguous lines.
-        block = np.ascontiguousarray(weights[:, start:stop].T)
-        _, found_scale, found_zero = search_groups(
-            np.ascontiguousarray(block.T)[:, None], bits, symmetric, importance[None, start:stop]
-        )
+        block = weights[:, None, start:stop]
+        _, found_scale, found_zero = search_groups(block, bits, symmetric, importance[group : group + 1])
         scale, zero = found_scale[:, 0], found_zero[:, 0].astype(np.float32)
-        errors = np.empty_like(block)
-        for i in range(group_size):
-            column = block[i]
+        # Columns as rows: each step below reads and writes whole contiguous lines.
+        columns_left = np.ascontiguousarray(weights[:, start:stop].T)
+        errors = np.empty_like(columns_left)
+        for i, column in enumerate(columns_left):
             stored = np.clip(np.rint(column / scale) + zero, 0, top)
             q[:, group, i] = stored
             error = (column - (stored - zero) * scale) / upper[start + i, start + i]
-            block[i + 1 :] -= upper[start + i, start + i + 1 : stop, None] * error
+            columns_left[i + 1 :] -= upper[start + i, start + i + 1 : stop, None] * error
             errors[i] = error
         weights[:, stop:] -= errors.T @ upper[start:stop, stop:]
         scales[:, group], zeros[:, group] = scale, found_zero[:, 0]
-    return BlockwiseWeight(pack(q, bits), scales, None if symmetric else pack(zeros, bits), bits, group_size, columns)
+    return q, scales, zeros
 
 
 def _inverse_cholesky(hessian: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:

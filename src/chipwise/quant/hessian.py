@@ -32,16 +32,18 @@ class LinearInput:
 
 
 def linear_inputs(model: ir.Model) -> list[LinearInput]:
-    """The inputs of every MatMul with a constant weight, in the order of the graph."""
+    """The inputs of every MatMul or Gemm with a constant weight, in the order of the graph."""
     found: dict[str, LinearInput] = {}
     for node in model.graph:
-        weight = node.inputs[1] if node.op_type == "MatMul" else None
+        weight = node.inputs[1] if node.op_type in ("MatMul", "Gemm") else None
         x = node.inputs[0]
         if weight is None or not weight.is_initializer() or weight.shape is None or x is None or x.name is None:
             continue
         before = found.get(x.name)
         names = (*(before.weights if before else ()), str(weight.name))
-        found[x.name] = LinearInput(x.name, int(weight.shape.numpy()[0]), names)
+        # Gemm has its weight as [out, in], MatMul as [in, out].
+        width = int(weight.shape.numpy()[1 if node.op_type == "Gemm" else 0])
+        found[x.name] = LinearInput(x.name, width, names)
     return list(found.values())
 
 
@@ -133,7 +135,7 @@ def _tapped(
         n = len(prompt)
         made: dict[str, npt.NDArray[np.generic]] = {
             "input_ids": np.array([prompt], np.int64),
-            "output_rows": np.array([n - 1], np.int64),
+            "output_rows": np.arange(n, dtype=np.int64),
             "seqlens_k": np.array([n - 1], np.int32),
             "total_sequence_length": np.array(n, np.int32),
         }

@@ -24,7 +24,8 @@ class Recipe:
         group_size: Weights that share a scale along the input; None for a whole channel or tensor.
         per_channel: Whether each output channel has scales of its own.
         activation_bits: 8 for static per-tensor int8 activations; 16 leaves activations in floating point.
-        head_bits: Bits of the embedding and the output layer.
+        head_bits: Bits of the output layer.
+        embed_bits: Bits of the embedding, of which a token reads one row.
         symmetric: Whether the weights' zero_point is the middle of the range.
         algorithm: ``mse`` searches each group's scale for the least error; ``gptq`` makes up for the error in the
             columns that follow, by the inputs seen in calibration.
@@ -38,6 +39,7 @@ class Recipe:
     per_channel: bool
     activation_bits: int
     head_bits: int
+    embed_bits: int
     symmetric: bool = True
     algorithm: Algorithm = "mse"
     explicit: bool = False
@@ -58,16 +60,17 @@ class _Kind:
     """What a scheme fixes beside what its name says."""
 
     head_bits: int
+    embed_bits: int
     algorithm: Algorithm = "mse"
 
 
 _KINDS: Mapping[str, _Kind] = {
-    "fp32": _Kind(32),
-    "fp16": _Kind(16),
+    "fp32": _Kind(32, 32),
+    "fp16": _Kind(16, 16),
     # A small model at 4 bits keeps its meaning only with small groups, each with a zero_point of its own.
-    "w4a16": _Kind(8, "gptq"),
-    "w8a16": _Kind(8),
-    "w8a8": _Kind(8),
+    "w4a16": _Kind(4, 8, "gptq"),
+    "w8a16": _Kind(8, 8),
+    "w8a8": _Kind(8, 8),
 }
 
 
@@ -98,6 +101,7 @@ def parse_recipe(text: str) -> Recipe:
         per_channel=scheme.axis is not None or name.is_float,
         activation_bits=8 if name.integer_activations else 16,
         head_bits=kind.head_bits,
+        embed_bits=kind.embed_bits,
         symmetric=scheme.symmetric,
         algorithm=kind.algorithm,
         explicit=name.granularity is not None,

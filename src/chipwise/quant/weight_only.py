@@ -24,6 +24,7 @@ ACCURACY_LEVEL = 4
 
 Hessians = Callable[[str], npt.NDArray[np.float32] | None]
 """The Hessian of a weight's inputs by the weight's name, None where there is none."""
+Hessian = Callable[[], npt.NDArray[np.float32] | None]
 
 
 def quantize_weights(
@@ -33,7 +34,8 @@ def quantize_weights(
 
     Args:
         model: A graph whose weights are initializers, read lazily.
-        recipe: Bits, group_size and symmetry; ``head_bits`` serves the embedding and the output layer.
+        recipe: Bits, group_size and symmetry. The embedding and the output layer have bits of their own; where they
+            are one matrix it is stored twice if those differ: a lookup reads one row a token, a product all of them.
         hessians: Where the inputs' Hessians come from, for GPTQ; None rounds each weight on its own.
         accuracy_level: 4 for int8 activations inside the kernel, 1 for float32 ones.
 
@@ -57,7 +59,7 @@ class _Quantizer:
         self.graph, self.recipe, self.accuracy_level = graph, recipe, accuracy_level
         self.hessians = hessians
         self.schemes: dict[str, TensorScheme] = {}
-        self._made: dict[str, _LazyBlockwise] = {}
+        self._made: dict[tuple[str, int], _LazyBlockwise] = {}
 
     def visit(self, node: ir.Node) -> None:
         if node.op_type == "Gather" and _is_weight(node.inputs[0]) and self._is_embedding(node):
@@ -75,7 +77,8 @@ class _Quantizer:
         return value is not None and (value.name or "").endswith("embed_tokens.weight")
 
     def _linear(self, node: ir.Node, *, transposed: bool, bits: int) -> None:
-        lazy = self._quantized(node.inputs[1], transposed=transposed, bits=bits)
+        logical = "lm_head.weight" if node.name == "lm_head" else None
+        lazy = self._quantized(node.inputs[1], transposed=transposed, bits=bits, logical=logical)
         inputs = [node.inputs[0], lazy.packed, lazy.scales, lazy.zero_points]
         attributes = {
             "N": lazy.rows, "K": lazy.columns, "bits": bits,
@@ -84,22 +87,31 @@ class _Quantizer:
         self._replace(node, ir.node("MatMulNBits", inputs, attributes, domain=MICROSOFT, name=node.name))
 
     def _embedding(self, node: ir.Node) -> None:
-        lazy = self._quantized(node.inputs[0], transposed=False, bits=self.recipe.head_bits)
+        lazy = self._quantized(node.inputs[0], transposed=False, bits=self.recipe.embed_bits)
         attributes = {
             "bits": lazy.bits, "block_size": lazy.group_size, "gather_axis": 0, "quantize_axis": 1,
         }  # fmt: skip
         inputs = [lazy.flat(), node.inputs[1], lazy.scales, lazy.zero_points]
         self._replace(node, ir.node("GatherBlockQuantized", inputs, attributes, domain=MICROSOFT, name=node.name))
 
-    def _quantized(self, value: ir.Value | None, *, transposed: bool, bits: int) -> _LazyBlockwise:
+    def _quantized(
+        self, value: ir.Value | None, *, transposed: bool, bits: int, logical: str | None = None
+    ) -> _LazyBlockwise:
+        """A weight at some bits, made once; ``logical`` is its name where one matrix plays two parts."""
         if value is None or value.const_value is None or value.name is None:
             raise RewriteError("a weight is no initializer")
-        if value.name not in self._made:
-            self._made[value.name] = _LazyBlockwise(
-                self.graph, value.name, value.const_value, transposed, bits, self.recipe, self.hessians
+        made = self._made.get((value.name, bits))
+        if made is None:
+            name = logical or value.name
+            made = _LazyBlockwise(
+                self.graph, name, value.const_value, transposed, bits, self.recipe, self._hessian_of(value.name)
             )
-            self.schemes[value.name] = self._made[value.name].scheme
-        return self._made[value.name]
+            self._made[value.name, bits] = made
+            self.schemes[name] = made.scheme
+        return made
+
+    def _hessian_of(self, weight: str) -> Hessian:
+        return lambda: self.hessians(weight) if self.hessians else None
 
     def _replace(self, old: ir.Node, new: ir.Node) -> None:
         before, after = old.outputs[0], new.outputs[0]
@@ -128,7 +140,7 @@ class _LazyBlockwise:
         transposed: bool,
         bits: int,
         recipe: Recipe,
-        hessians: Hessians | None,
+        hessian: Hessian,
     ) -> None:
         shape = tensor.shape.numpy()
         self.rows, self.columns = (shape[1], shape[0]) if transposed else (shape[0], shape[1])
@@ -138,7 +150,7 @@ class _LazyBlockwise:
             bits, "uint4" if bits == 4 else "uint8", self.group_size, 0, recipe.symmetric, "float32"
         )
         self._graph, self._name, self._tensor, self._transposed = graph, name, tensor, transposed
-        self._hessians = hessians
+        self._hessian = hessian
         self._parts_left = 0
         self._last: BlockwiseWeight | None = None
         groups = self.columns // self.group_size
@@ -181,7 +193,7 @@ class _LazyBlockwise:
             matrix = self._tensor.numpy()
             matrix = matrix.T if self._transposed else matrix
             # At 8 bits rounding loses next to nothing, and the embedding is no product.
-            hessian = self._hessians(self._name) if self._hessians and self.bits < 8 else None
+            hessian = self._hessian() if self.bits < 8 else None
             result = _quantized(matrix, hessian, self.scheme)
         self._parts_left -= 1
         self._last = result if self._parts_left > 0 else None
