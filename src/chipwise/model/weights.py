@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -63,4 +63,19 @@ class WeightSource(Protocol):
 
     def __contains__(self, name: object) -> bool:
         """Whether the file has a weight of that name."""
+        ...
+
+
+@runtime_checkable
+class BlockSource(Protocol):
+    """A WeightSource whose file may hold weights in quantized blocks, to be repacked without quantizing anew."""
+
+    def raw_blocks(self, name: str) -> tuple[str, npt.NDArray[np.uint8]] | None:
+        """Storage type (``Q4_0``, ``Q4_1``, ...) and bytes of a weight, the blocks of one output row in each row.
+
+        None if the file stores plain numbers, or if the weight is not the tensor as it is stored.
+
+        Raises:
+            ModelFormatError: The file has no such weight.
+        """
         ...

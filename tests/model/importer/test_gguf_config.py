@@ -103,6 +103,10 @@ def test_sliding_layers(config: dict[str, Any], window: int | None, slides: tupl
     assert (got.sliding_window, got.sliding_layers) == (window, slides)
 
 
+def test_window_that_qwen_names_and_does_not_use(tmp_path: Path) -> None:
+    assert not read(tmp_path, QWEN2, {"attention.sliding_window": 8}).slides(0)
+
+
 def test_largest_gemma_scales_scores_by_its_width(tmp_path: Path) -> None:
     assert read(tmp_path, GEMMA3).score_scale == 16**-0.5
     assert read(tmp_path, GEMMA3 | {"num_hidden_layers": 62}).score_scale == (32 / 4) ** -0.5

@@ -141,8 +141,15 @@ def test_missing_weights_are_named_and_counted(tmp_path: Path) -> None:
 
 def test_weights_of_another_model(tmp_path: Path) -> None:
     config = {**LLAMA, "intermediate_size": 48}
-    with pytest.raises(ModelFormatError, match=r"mlp.gate_proj.weight.*\(64, 32\), the config says \(48, 32\)"):
+    with pytest.raises(ModelFormatError, match=r"mlp.gate_proj.weight.*\(64, 32\), but the config says \(48, 32\)"):
         load_huggingface(write_hf(tmp_path, config, decoder_arrays(LLAMA)))
+
+
+@pytest.mark.parametrize("shape", [(), (64,), (0, 32), (64, 0), (64, 32, 1), (65, 32)])
+def test_weight_of_a_shape_that_cannot_be(shape: tuple[int, ...], tmp_path: Path) -> None:
+    stored = decoder_arrays(LLAMA) | {"model.layers.1.mlp.up_proj.weight": np.zeros(shape, np.float32)}
+    with pytest.raises(ModelFormatError, match=r"layers.1.mlp.up_proj.weight, which has shape"):
+        load_huggingface(write_hf(tmp_path, LLAMA, stored))
 
 
 @pytest.mark.parametrize("prefix", ["", "bert."])

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from chipwise.model.importer.gguf_header import read_gguf_header
 from chipwise.model.importer.gguf_tensors import GgufTensors
 from chipwise.model.importer.placed_weights import Place, PlacedWeights
+from chipwise.model.weights import BlockSource
 from tests.model.importer.small_models import llama_permuted, write_gguf
 
 HEADS, HEAD, WIDTH = 3, 8, 32
@@ -78,6 +79,10 @@ def test_raw_blocks_come_in_canonical_order(weights: PlacedWeights) -> None:
     half = weights.raw_blocks("half")
     assert half is not None
     assert np.array_equal(gguf.dequantize(half[1], gguf.GGMLQuantizationType.Q8_0), weights.load("half"))
+
+
+def test_known_as_a_source_of_blocks(weights: PlacedWeights) -> None:
+    assert isinstance(weights, BlockSource)
 
 
 def test_no_raw_blocks_of_plain_or_changed_tensors(weights: PlacedWeights) -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from safetensors.numpy import save_file
 
 from chipwise.errors import ModelFormatError
+from chipwise.model.importer import safetensors_files
 from chipwise.model.importer.safetensors_files import SafetensorsFiles
 
 INDEX = "model.safetensors.index.json"
@@ -44,6 +45,17 @@ def test_bfloat16(tmp_path: Path) -> None:
     raw = SafetensorsFiles(tmp_path)
     assert raw.infos["b"].stored_as == "BF16"
     assert np.array_equal(raw.rows("b", 1, 4), values.astype(ml_dtypes.bfloat16).astype(np.float32)[1:4])
+
+
+def test_rows_across_the_seams_of_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(safetensors_files, "_CHUNK_VALUES", 10)
+    values = np.random.default_rng(0).standard_normal((11, 4)).astype(np.float32)
+    save_file({"w": values, "v": values[:, 0].copy()}, tmp_path / "model.safetensors")
+    raw = SafetensorsFiles(tmp_path)
+    assert np.array_equal(raw.rows("w", 0, 11), values)
+    assert np.array_equal(raw.rows("w", 3, 8), values[3:8])
+    assert np.array_equal(raw.rows("v", 0, 11), values[:, 0])
+    assert raw.rows("w", 4, 4).shape == (0, 4)
 
 
 def test_a_single_file_of_another_name(tmp_path: Path) -> None:

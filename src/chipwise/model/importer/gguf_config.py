@@ -127,7 +127,8 @@ def _vector(raw: GgufTensors, name: str) -> list[float]:
 
 
 def _sliding(arch: str, fields: Fields, layers: int, max_positions: int) -> dict[str, Any]:
-    if not fields.get("attention.sliding_window"):  # phi3 writes 0 for none
+    # qwen's checkpoints name a window that they do not use; phi3 writes 0 for none
+    if arch.startswith("qwen") or not fields.get("attention.sliding_window"):
         return {}
     window = fields.integer("attention.sliding_window")
     # gemma3's sliding layers turn at another speed, so they stay apart even where the window binds nothing

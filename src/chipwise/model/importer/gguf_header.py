@@ -1,8 +1,7 @@
 """The header of a GGUF file: metadata and where each tensor lies.
 
-The `gguf` package's reader makes an array object for every token of the vocabulary (5 s and 160 MB for
-SmolLM2's 49,152) and maps past the end of truncated files, so the header is read here, with every length
-checked against the file before it is used. Layout: ggml's docs/gguf.md, versions 2 and 3.
+Every length is checked against the file before it is used; why the `gguf` package's reader does not serve is in
+docs/adr/0005-gguf-header.md. Layout: ggml's docs/gguf.md, versions 2 and 3.
 """
 
 from __future__ import annotations

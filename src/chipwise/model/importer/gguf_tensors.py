@@ -54,7 +54,8 @@ class GgufTensors:
         step = max(1, _CHUNK_VALUES // width)
         for row in range(start, stop, step):
             end = min(row + step, stop)
-            out[row - start : end - start] = dequantize(self._map(tensor, row, end), tensor.type)
+            with np.errstate(all="ignore"):  # whoever asked for the rows looks for damaged values
+                out[row - start : end - start] = dequantize(self._map(tensor, row, end), tensor.type)
         return out.reshape(stop - start, *tensor.shape[1:])
 
     def blocks(self, name: str, start: int, stop: int) -> npt.NDArray[np.uint8] | None:

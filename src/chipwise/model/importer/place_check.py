@@ -27,18 +27,24 @@ def checked_weights(raw: RawTensors, places: Mapping[str, Place], shapes: Shapes
             where=raw.where,
             remedy="download the model again, every file of it",
         )
-    weights = PlacedWeights(raw, places)
     for name, wanted in shapes.items():
         place = places[name]
         stored = raw.infos[place.tensor].shape
-        packed_rows = place.start + (place.rows or wanted[0])
-        if weights.info(name).shape != wanted or stored[0] < packed_rows:
+        if not _fits(place, stored, wanted):
+            part = f"rows {place.start} to {place.start + place.rows} of " if place.rows is not None else ""
             raise ModelFormatError(
-                f"weight {name} ({place.tensor}) has shape {weights.info(name).shape}, the config says {wanted}",
+                f"weight {name} is {part}{place.tensor}, which has shape {stored}, but the config says {wanted}",
                 where=raw.where,
                 remedy="the weights and the config are not of the same model",
             )
-    return weights
+    return PlacedWeights(raw, places)
+
+
+def _fits(place: Place, stored: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
+    if len(stored) != len(wanted) or stored[1:] != wanted[1:]:
+        return False
+    rows = stored[0] - place.start if place.rows is None else place.rows
+    return rows == wanted[0] and stored[0] >= place.start + rows
 
 
 def refuse_strangers(raw: RawTensors, names: Iterable[str], known: set[str], layer_pattern: str) -> None:

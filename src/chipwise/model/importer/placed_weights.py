@@ -80,7 +80,9 @@ class PlacedWeights:
             values = values[order]
         if place.add:
             values += np.float32(place.add)
-        if not np.isfinite(np.sum(values, dtype=np.float64)):
+        with np.errstate(invalid="ignore"):
+            total = np.sum(values, dtype=np.float64)
+        if not np.isfinite(total):
             raise ModelFormatError(
                 f"weight {name} ({place.tensor}) holds NaN or infinite values",
                 where=self._raw.where,

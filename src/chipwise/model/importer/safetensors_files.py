@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,9 @@ from chipwise.model.weights import Float32Array
 
 _INDEX = "model.safetensors.index.json"
 _SINGLE = "model.safetensors"
+# What has been read stays in memory while the file is mapped, so it is mapped anew for every so many values.
+_CHUNK_VALUES = 1 << 22
+
 _BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
 
 
@@ -62,9 +66,14 @@ class SafetensorsFiles:
                 where=str(self._files[name]),
                 remedy="use the model before it was quantized",
             )
-        with _opened(self._files[name]) as file:
-            values = file.get_slice(name)[start:stop]
-        return np.asarray(values, np.float32)
+        shape = self._infos[name].shape
+        out = np.empty((stop - start, *shape[1:]), np.float32)
+        step = max(1, _CHUNK_VALUES // math.prod(shape[1:]))
+        for row in range(start, stop, step):
+            end = min(row + step, stop)
+            with _opened(self._files[name]) as file:
+                out[row - start : end - start] = file.get_slice(name)[row:end]
+        return out
 
     def blocks(self, name: str, start: int, stop: int) -> npt.NDArray[np.uint8] | None:
         """None: safetensors hold plain numbers."""
@@ -117,7 +126,7 @@ def _read_infos(path: Path) -> dict[str, RawInfo]:
             part = file.get_slice(name)
             shape = tuple(part.get_shape())
             dtype = part.get_dtype()
-            infos[name] = RawInfo(shape, dtype, int(np.prod(shape)) * _BYTES.get(dtype, 1))
+            infos[name] = RawInfo(shape, dtype, math.prod(shape) * _BYTES.get(dtype, 1))
     return infos
 
 
