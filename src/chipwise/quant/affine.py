@@ -34,7 +34,8 @@ class Affine:
         """What remains of values, as QuantizeLinear and DequantizeLinear compute it (ties to even)."""
         info = np.iinfo(self.dtype)
         q = np.clip(np.rint(values / self.scale) + self.zero_point, info.min, info.max)
-        return ((q - self.zero_point) * self.scale).astype(np.float32)
+        dense: npt.NDArray[np.float32] = ((q - self.zero_point) * self.scale).astype(np.float32)
+        return dense
 
 
 def affine(low: float, high: float, *, signed: bool = True) -> Affine:

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
+from chipwise.check.weightless import drop_unused_initializers
 from chipwise.errors import RewriteError
 from chipwise.model.scheme import TensorScheme
 
@@ -42,8 +43,8 @@ class IntGrid:
 
     def scheme(self, axis: int) -> TensorScheme:
         """The scheme of a weight whose output channels lie along ``axis``."""
-        dtype = "int8" if self.bits == 8 else "int4"
-        return TensorScheme(self.bits, dtype, None, axis if self.per_channel else None, True, "float32")
+        own = axis if self.per_channel else None
+        return TensorScheme(self.bits, "int8" if self.bits == 8 else "int4", None, own, True, "float32")
 
 
 def quantize_int_weights(model: ir.Model, grid: IntGrid) -> dict[str, TensorScheme]:
@@ -69,6 +70,7 @@ def quantize_int_weights(model: ir.Model, grid: IntGrid) -> dict[str, TensorSche
             dense[key] = _dequantized(model.graph, node, weight, axis, grid)
             schemes[weight.name] = grid.scheme(axis)
         node.replace_input_with(1, dense[key])
+    drop_unused_initializers(model)
     return schemes
 
 
@@ -118,43 +120,39 @@ def _dequantized(graph: ir.Graph, user: ir.Node, weight: ir.Value, axis: int, gr
 
 
 class _LazyIntegers:
-    """A weight's integers and scales, computed when they are saved, one after the other and once."""
+    """A weight's integers and scales, computed when they are saved."""
 
     def __init__(self, name: str, tensor: ir.TensorProtocol | None, axis: int, grid: IntGrid) -> None:
         if tensor is None:
             raise RewriteError("a weight is no initializer", where=name)
         self._name, self._tensor, self._axis, self._grid = name, tensor, axis, grid
-        self._last: tuple[npt.NDArray[np.int8], npt.NDArray[np.float32]] | None = None
+        # Scales are small and asked for after the integers: they stay until then.
+        self._held: npt.NDArray[np.float32] | None = None
 
     def tensors(self) -> list[ir.TensorProtocol]:
         """The integers, the scales and the zero_points."""
         shape = self._tensor.shape.numpy()
         channels = (shape[self._axis],) if self._grid.per_channel else ()
         dtype = _DTYPES[self._grid.bits]
-        zeros = ir.Tensor(_as(np.zeros(channels, np.int8), dtype), dtype=dtype, name=f"{self._name}.zero_points")
         return [
             ir.LazyTensor(self._packed, dtype, ir.Shape(shape), name=f"{self._name}.packed"),
             ir.LazyTensor(self._scales, ir.DataType.FLOAT, ir.Shape(channels), name=f"{self._name}.scales"),
-            zeros,
+            self._stored(np.zeros(channels, np.int8), "zero_points"),
         ]
 
-    def _compute(self) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.float32]]:
-        return integers(self._tensor.numpy(), self._axis, self._grid)
-
     def _packed(self) -> ir.TensorProtocol:
-        q, scale = self._last = self._compute()
-        dtype = _DTYPES[self._grid.bits]
-        # The scales are small and asked for next; the integers need not stay.
-        self._last = (np.empty(0, np.int8), scale)
-        return ir.Tensor(_as(q, dtype), dtype=dtype, name=f"{self._name}.packed")
+        q, self._held = integers(self._tensor.numpy(), self._axis, self._grid)
+        return self._stored(q, "packed")
 
     def _scales(self) -> ir.TensorProtocol:
-        _, scale = self._last or self._compute()
-        return ir.Tensor(scale, name=f"{self._name}.scales")
+        scales = self._held
+        if scales is None:
+            _, scales = integers(self._tensor.numpy(), self._axis, self._grid)
+        return ir.Tensor(scales, name=f"{self._name}.scales")
 
-
-def _as(values: npt.NDArray[np.int8], dtype: ir.DataType) -> npt.NDArray[np.generic]:
-    return values.astype(dtype.numpy())
+    def _stored(self, values: npt.NDArray[np.int8], part: str) -> ir.TensorProtocol:
+        dtype = _DTYPES[self._grid.bits]
+        return ir.Tensor(values.astype(dtype.numpy()), dtype=dtype, name=f"{self._name}.{part}")
 
 
 def _register(graph: ir.Graph, tensor: ir.TensorProtocol) -> ir.Value:

@@ -66,9 +66,9 @@ def _of_norm(root: ir.Node) -> Iterator[ir.Value]:
 
 def _before_bias(add: ir.Node) -> Iterator[ir.Value]:
     for value, other in (add.inputs, add.inputs[::-1]):
-        producer = value.producer() if value is not None else None
+        producer = None if value is None else value.producer()
         bias = constant_tensor(other)
-        if producer is None or bias is None or producer.op_type not in ("MatMul", "Gemm", "Conv"):
+        if value is None or producer is None or bias is None or producer.op_type not in ("MatMul", "Gemm", "Conv"):
             continue
         if len(bias.shape) == 1 and constant_tensor(producer.inputs[1]) is not None and len(list(value.uses())) == 1:
-            yield producer.outputs[0]
+            yield value

@@ -6,6 +6,8 @@ import onnx_ir as ir
 
 from chipwise.errors import RewriteError
 from chipwise.model.decoder import names
+from chipwise.quant.calibration import Ranges
+from chipwise.quant.emulate import stored_origins, stored_values
 
 _PAST = "past."
 
@@ -43,6 +45,31 @@ def cache_twins(model: ir.Model) -> dict[str, str]:
     """The cache input of each layer by the name of the output that fills it, e.g. ``past.0.key: present.0.key``."""
     inputs = [str(value.name) for value in model.graph.inputs if _is_past(value)]
     return {name: f"present.{name.removeprefix(_PAST)}" for name in inputs}
+
+
+def twin_ranges(model: ir.Model, calibrated: ir.Model, ranges: Ranges) -> Ranges:
+    """The ranges of a graph's stored values, from those of another graph of the same decoder.
+
+    A cache input has the range, and so the scale, of the keys or values that fill it: what prefill stored, decode reads
+    as it is.
+
+    Args:
+        model: The graph.
+        calibrated: The graph that was calibrated.
+        ranges: The ranges of its stored values.
+
+    Raises:
+        RewriteError: The graphs are not of the same decoder, or a value was not calibrated.
+    """
+    known, origins, caches = twins(model, calibrated), stored_origins(calibrated), cache_twins(model)
+    found: Ranges = {}
+    for name in stored_values(model):
+        twin = caches.get(name) or known.get(name, name)
+        twin = origins.get(twin, twin)
+        if twin not in ranges:
+            raise RewriteError(f"{twin} was not calibrated", where=f"value {name}")
+        found[name] = ranges[twin]
+    return found
 
 
 def _steps(graph: ir.Graph) -> list[ir.Node]:

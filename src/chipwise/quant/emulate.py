@@ -1,0 +1,204 @@
+"""Emulation: a chip's 8-bit activations on a host, by QuantizeLinear and DequantizeLinear at every value it stores.
+
+The graph then computes in float32 with the numbers the chip would have: a product of 8-bit integers summed in int32 is
+the same sum of the same numbers, but for float32's own rounding. A runtime must not merge or move the pairs: open such
+a graph with ``fuse_qdq=False`` (docs/adr/0010-emulation.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import onnx_ir as ir
+
+from chipwise.check.constants import constant_array, constant_tensor
+from chipwise.errors import RewriteError
+from chipwise.quant.affine import Affine, affine
+from chipwise.quant.calibration import ValueRange
+from chipwise.quant.int_weights import output_axis
+from chipwise.quant.interior import interior_values, norm_weights
+
+# These hand on what they read: a chip keeps its integers and their scale.
+_CARRIERS = frozenset(
+    {
+        "Expand",
+        "Flatten",
+        "Gather",
+        "Identity",
+        "Reshape",
+        "Slice",
+        "Split",
+        "Squeeze",
+        "Tile",
+        "Transpose",
+        "Unsqueeze",
+    }
+)
+
+
+def stored_values(model: ir.Model) -> list[str]:
+    """Names of the values a chip with 8-bit activations stores between its operators, graph inputs first.
+
+    All that float operators compute, but for what stays inside fused ones (``interior.py``) and what is only moved.
+    Functions must be inlined, and the graph's types known.
+    """
+    return [str(value.name) for value in _Stored(model.graph).values()]
+
+
+def stored_origins(model: ir.Model) -> dict[str, str]:
+    """For every value that is only moved, the name of the stored value whose integers it hands on."""
+    stored = _Stored(model.graph)
+    return {
+        str(value.name): str(stored.origin(value).name)
+        for node in model.graph
+        for value in node.outputs
+        if stored.origin(value) is not value
+    }
+
+
+def emulate_activations(model: ir.Model, ranges: Mapping[str, ValueRange]) -> dict[str, Affine]:
+    """Put a pair at every stored value and every constant operand, in place.
+
+    A value keeps its name where its integers are read back; the number before is called ``NAME.float``. Scales of
+    constants come from the constants. Weights of products are left to ``quantize_int_weights``.
+
+    Args:
+        model: A graph with its functions inlined.
+        ranges: The range of each of ``stored_values``.
+
+    Returns:
+        The scale of each stored value, by name.
+
+    Raises:
+        RewriteError: A value has no range.
+    """
+    graph = model.graph
+    stored = _Stored(graph)
+    values, constants = list(stored.values()), list(stored.constants())
+    missing = [str(value.name) for value in values if value.name not in ranges]
+    if missing:
+        raise RewriteError(f"{len(missing)} values have no calibrated range, e.g. {missing[0]}", where=str(graph.name))
+    scales: dict[str, Affine] = {}
+    for value in values:
+        found = ranges[str(value.name)]
+        scales[str(value.name)] = affine(found.low, found.high)
+    for value in values:
+        _pair(graph, value, scales[str(value.name)], first=_first_user(graph, value))
+    for value in constants:
+        array = constant_array(value)
+        if array is not None:
+            _pair(graph, value, affine(float(array.min()), float(array.max())), first=_first_user(graph, value))
+    return scales
+
+
+class _Stored:
+    """What of a graph has integers of its own."""
+
+    def __init__(self, graph: ir.Graph) -> None:
+        self._graph = graph
+        self._interior = interior_values(graph)
+        self._left = norm_weights(graph, self._interior)
+
+    def values(self) -> Iterator[ir.Value]:
+        for value in self._graph.inputs:
+            if value.dtype == ir.DataType.FLOAT and value.name not in self._graph.initializers:
+                yield value
+        for node in self._graph:
+            if node.op_type == "Constant" or (self._moves(node) and self._has_scale(node.inputs[0])):
+                continue
+            for value in node.outputs:
+                if _is_float(value) and value not in self._interior:
+                    yield value
+
+    def origin(self, value: ir.Value) -> ir.Value:
+        """Where the integers of a value come from: itself, unless carriers only moved it here."""
+        node = value.producer()
+        while node is not None and self._moves(node) and self._has_scale(node.inputs[0]):
+            source = node.inputs[0]
+            if source is None:
+                break
+            value, node = source, source.producer()
+        return value
+
+    def constants(self) -> Iterator[ir.Value]:
+        """Tables and masks: constants of more than one number that are neither weights, biases nor tables of rows."""
+        seen: set[ir.Value] = set()
+        for node in self._graph:
+            if node.op_type == "Gather" and not node.domain and self._is_embedding(node):
+                continue
+            for index, value in enumerate(node.inputs):
+                if value is None or value in seen or value in self._left:
+                    continue
+                seen.add(value)
+                tensor = constant_tensor(value)
+                weight = index >= 1 and output_axis(node) is not None
+                if tensor is not None and tensor.dtype == ir.DataType.FLOAT and tensor.size > 1 and not weight:
+                    yield value
+
+    def _moves(self, node: ir.Node) -> bool:
+        return not node.domain and node.op_type in _CARRIERS
+
+    def _has_scale(self, value: ir.Value | None) -> bool:
+        """Whether what a carrier moves has integers already: everything does but an embedding's rows."""
+        if value is None:
+            return False
+        node = value.producer()
+        if node is None:
+            return not any(self._is_embedding(user) for user, _ in value.uses())
+        return True
+
+    def _is_embedding(self, node: ir.Node) -> bool:
+        """Whether a Gather picks rows by token: the look-up runs on the CPU, from floating point."""
+        if node.op_type != "Gather" or node.domain:
+            return False
+        table, ids = constant_tensor(node.inputs[0]), node.inputs[1]
+        return table is not None and len(table.shape) == 2 and ids is not None and str(ids.name) == "input_ids"
+
+
+def _is_float(value: ir.Value) -> bool:
+    return value.dtype in (ir.DataType.FLOAT, None)
+
+
+def _first_user(graph: ir.Graph, value: ir.Value) -> ir.Node | None:
+    producer = value.producer()
+    if producer is not None:
+        return None
+    users = {node for node, _ in value.uses()}
+    return next((node for node in graph if node in users), None)
+
+
+def _pair(graph: ir.Graph, value: ir.Value, scale: Affine, *, first: ir.Node | None) -> None:
+    """Let every user of a value read it back from its integers."""
+    users = list(value.uses())
+    name = str(value.name)
+    zero = np.array(scale.zero_point, scale.dtype)
+    parts = [_constant(graph, f"{name}.scale", np.asarray(scale.scale)), _constant(graph, f"{name}.zero_point", zero)]
+    quantize = ir.node("QuantizeLinear", [value, *parts])
+    dequantize = ir.node("DequantizeLinear", [quantize.outputs[0], *parts])
+    back = dequantize.outputs[0]
+    back.type, back.shape = ir.TensorType(ir.DataType.FLOAT), value.shape
+    quantize.outputs[0].name = f"{name}.int8"
+    producer = value.producer()
+    if producer is not None:
+        graph.insert_after(producer, [quantize, dequantize])
+    elif first is not None:
+        graph.insert_before(first, [quantize, dequantize])
+    else:
+        return
+    for user, index in users:
+        user.replace_input_with(index, back)
+    if value.producer() is None or value.is_initializer():
+        back.name = f"{name}.stored"
+        return
+    for index, output in enumerate(graph.outputs):
+        if output is value:
+            graph.outputs[index] = back
+    value.name, back.name = f"{name}.float", name
+
+
+def _constant(graph: ir.Graph, name: str, array: np.ndarray[tuple[int, ...], np.dtype[np.generic]]) -> ir.Value:
+    tensor = ir.tensor(array, name=name)
+    value = ir.Value(name=name, shape=ir.Shape(array.shape), type=ir.TensorType(tensor.dtype), const_value=tensor)
+    graph.register_initializer(value)
+    return value
