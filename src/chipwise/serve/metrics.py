@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
+from typing import Literal, get_args
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-Outcome = Literal["stop", "length", "cancelled", "error", "rejected"]
+Outcome = Literal["stop", "length", "cancelled", "error", "rejected", "invalid"]
 
-_OUTCOMES: tuple[Outcome, ...] = ("stop", "length", "cancelled", "error", "rejected")
+_OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 # From a fast desktop's step to a prompt of minutes on a small board.
 _STEP_BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 _TTFT_BUCKETS_S = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)

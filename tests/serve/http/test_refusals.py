@@ -215,3 +215,6 @@ def test_server_still_works_after_all_that(server: Live) -> None:
     response = server.http.post(TEXT, json=text(temperature=0))
     assert response.json()["choices"][0]["text"] == "ok"
     assert server.metric("chipwise_running_requests") == 0
+    before = server.metric('chipwise_requests_total{outcome="invalid"}')
+    server.http.post(TEXT, json=text(n=2))
+    assert server.metric('chipwise_requests_total{outcome="invalid"}') == before + 1

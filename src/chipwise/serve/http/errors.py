@@ -34,14 +34,6 @@ def error_response(error: ChipwiseError) -> Response:
     return JSONResponse(error_body(error), status, headers)
 
 
-async def on_chipwise_error(request: Request, error: Exception) -> Response:
-    """Starlette's handler for our own errors."""
-    del request
-    if not isinstance(error, ChipwiseError):
-        raise error
-    return error_response(error)
-
-
 async def on_http_error(request: Request, error: Exception) -> Response:
     """Starlette's handler for routes and methods that do not exist, and bodies that are too large."""
     if not isinstance(error, HTTPException):
