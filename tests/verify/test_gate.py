@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import math
+import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -134,3 +136,13 @@ def test_a_verdict_is_a_comparison(value: float, limit: float) -> None:
     answer = DriftSummary(100, value, 0, 0, 0, 0.98, 1.2, 1.2, 0, 0)
     verdict = judge(quality(answer=answer), Thresholds(kl_mean_nats=limit))[0]
     assert verdict.passed == (value <= limit)
+
+
+def test_the_page_says_what_the_code_does() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "verification.md").read_text("utf-8")
+    rows = re.findall(r"^\| (`[^|]+`) \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \|", page, re.MULTILINE)
+    shown = {name: values for names, *values in rows for name in re.findall("`([a-z0-9_]+)`", names)}
+    assert set(shown) == set(Thresholds().to_dict())
+    for bits, column in ((4, 0), (8, 1), (16, 2)):
+        written = {name: float(values[column]) for name, values in shown.items()}
+        assert written == Thresholds.for_weight_bits(bits).to_dict()
