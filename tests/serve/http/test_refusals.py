@@ -71,6 +71,7 @@ REFUSED: list[tuple[str, Any, str | None, str]] = [
     (CHAT, chat(stop=["a", 1]), "stop", "a list of strings"),
     (CHAT, chat(stop={"a": 1}), "stop", "a list of strings"),
     (CHAT, chat(stop=list("abcde")), "stop", "holds 5 strings, at most 4"),
+    (CHAT, chat(stop="x" * 1025), "stop", "more than 1024 characters"),
     (CHAT, chat(top_logprobs=2), "top_logprobs", "needs logprobs"),
     (CHAT, chat(logprobs=True, top_logprobs=21), "top_logprobs", "less"),
     (CHAT, chat(logprobs=2), "logprobs", "valid boolean"),

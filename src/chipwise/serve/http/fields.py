@@ -12,6 +12,7 @@ from chipwise.serve.http.unsupported import refuse_unsupported
 from chipwise.serve.sampling import SamplingParams
 
 _MAX_STOPS = 4
+_MAX_STOP_CHARS = 1024
 _INT64 = (1 << 63) - 1
 
 
@@ -23,6 +24,8 @@ def _stops(value: Any) -> Any:
         raise PydanticCustomError("stop", f"holds {len(stops)} strings, at most {_MAX_STOPS} are taken")
     if "" in stops:
         raise PydanticCustomError("stop", "holds an empty string, which would end every answer at once")
+    if max(map(len, stops), default=0) > _MAX_STOP_CHARS:
+        raise PydanticCustomError("stop", f"holds a string of more than {_MAX_STOP_CHARS} characters")
     return tuple(stops)
 
 
