@@ -41,10 +41,11 @@ def test_a_condition_at_its_border(relation, reading, holds) -> None:
     assert Condition(relation, 26, reading).holds is holds
 
 
-def test_a_condition_that_fails_answers_with_the_reason() -> None:
+def test_an_answer_gives_its_evidence_first() -> None:
     call = ToolCall("turn_on", {"device": "fan"})
-    assert Condition(ABOVE, 26, 30).choose(call) is call
-    assert Condition(ABOVE, 26, 20).choose(call).text() == '{"tool":"none","reading":20,"limit":26}'
+    does = Condition(ABOVE, 26, 30).choose(call).text()
+    assert does == '{"reading":30,"limit":26,"tool":"turn_on","device":"fan"}'
+    assert Condition(ABOVE, 26, 20).choose(call).text() == '{"reading":20,"limit":26,"tool":"none"}'
 
 
 @given(st.text(), st.integers(0, 50), st.integers(0, 50), st.integers(0, 9))

@@ -88,20 +88,21 @@ class Phrasing:
 
 @dataclass(frozen=True)
 class ToolCall:
-    """A tool call written as compact JSON, arguments in the order given."""
+    """A tool call written as compact JSON: evidence, tool, arguments, each in the order given."""
 
     tool: str
     arguments: Mapping[str, object] = field(default_factory=dict)
+    evidence: Mapping[str, object] = field(default_factory=dict)
 
     def text(self) -> str:
         """The answer text."""
-        body = {"tool": self.tool, **self.arguments}
+        body = {**self.evidence, "tool": self.tool, **self.arguments}
         return json.dumps(body, ensure_ascii=False, separators=(",", ":"))
 
     def keywords(self) -> tuple[str, ...]:
-        """The tool name and every scalar argument, as they stand in `text`."""
+        """The tool name and every scalar beside it, as they stand in `text`."""
         words = [self.tool]
-        for value in self.arguments.values():
+        for value in [*self.evidence.values(), *self.arguments.values()]:
             items = value if isinstance(value, list) else [value]
             words += [item if isinstance(item, str) else json.dumps(item) for item in items]
         return tuple(dict.fromkeys(words))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from chipwise.verify.domains.case import Term, ToolCall
 from chipwise.verify.domains.draw import Draw
@@ -36,10 +36,9 @@ class Condition:
         return COMPARE[self.relation.id](self.reading, self.limit)
 
     def choose(self, call: ToolCall) -> ToolCall:
-        """`call` where the condition holds, else the call that says nothing is to be done and why."""
-        if self.holds:
-            return call
-        return ToolCall("none", {"reading": self.reading, "limit": self.limit})
+        """`call` where the condition holds, else the call to do nothing; either way with its evidence."""
+        chosen = call if self.holds else ToolCall("none")
+        return replace(chosen, evidence={"reading": self.reading, "limit": self.limit})
 
 
 def draw_condition(draw: Draw, low: int, high: int, spread: int) -> Condition:

@@ -123,8 +123,8 @@ def lookup(draw: Draw, lang: str) -> Draft:
 def hottest(draw: Draw, lang: str) -> Draft:
     """The one machine whose temperature satisfies the condition."""
     relation, limit = draw.choice((ABOVE, AT_LEAST)), draw.integer(40, 85)
-    over = Condition(relation, limit, limit + draw.integer(1, 12))
-    under = [Condition(relation, limit, limit - draw.integer(1, 12)) for _ in range(draw.integer(1, 2))]
+    over = Condition(relation, limit, limit + draw.integer(5, 14))
+    under = [Condition(relation, limit, limit - draw.integer(5, 14)) for _ in range(draw.integer(1, 2))]
     readings = draw.sample([over, *under], len(under) + 1)
     rows = list(zip(draw_log(draw, len(readings), 0), readings, strict=True))
     name, question = HOTTEST.render(draw, lang, {"relation": relation.name(lang), "limit": limit})
