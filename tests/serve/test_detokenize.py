@@ -24,13 +24,6 @@ def test_character_waits_for_its_last_byte() -> None:
     assert [detokenizer.push(bytes([b])) for b in "漢🦊".encode()] == ["", "", "漢", "", "", "", "🦊"]
 
 
-def test_character_cut_by_the_end_is_dropped() -> None:
-    detokenizer = Detokenizer()
-    assert detokenizer.push("ok🦊".encode()[:-1]) == "ok"
-    detokenizer.drop()
-    assert detokenizer.push(b"next") == "next"
-
-
 def test_impossible_bytes_do_not_hold_what_follows() -> None:
     detokenizer = Detokenizer()
     assert detokenizer.push(b"\xff\x80") == "\ufffd\ufffd"

@@ -49,7 +49,7 @@ class Answer:
         return self._piece(free)
 
     def _end(self, free: str = "") -> Piece | None:
-        self._detokenizer.drop()
+        # Bytes of a character that will not be completed stay in the detokenizer: they are no text.
         return self._piece(free + self._stop.flush(), last=True)
 
     def _piece(self, text: str, *, last: bool = False) -> Piece | None:

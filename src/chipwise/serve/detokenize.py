@@ -14,7 +14,3 @@ class Detokenizer:
     def push(self, raw: bytes) -> str:
         """The text that became complete. Bytes that can be no character read as U+FFFD."""
         return self._decoder.decode(raw)
-
-    def drop(self) -> None:
-        """Forget a character whose rest will not come: the answer ended inside it."""
-        self._decoder.reset()
