@@ -102,7 +102,7 @@ def test_stored_answers_are_those_of_transformers(case: str, tmp_path: Path) -> 
 def test_minilm_answers_as_transformers(minilm: Path, tmp_path: Path) -> None:
     model = load_model(minilm)
     texts = ["Turn on the kitchen light.", "打开厨房的灯。", "The pump in hall three vibrates at 12 Hz and runs hot."]
-    tokens = [model.tokenizer.encode(text) for text in texts]
+    tokens = [model.tokenizer.encode_framed(text) for text in texts]
     width = max(map(len, tokens))
     ids, mask = np.zeros((3, width), np.int64), np.zeros((3, width), np.int64)
     for row, text in enumerate(tokens):
