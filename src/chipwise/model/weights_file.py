@@ -118,4 +118,4 @@ def _chunks(tensor: ir.TensorProtocol) -> Iterator[memoryview | bytes]:
     array = array.reshape(1) if array.ndim == 0 else array
     rows = max(1, _CHUNK_BYTES // max(1, array[:1].nbytes))
     for start in range(0, len(array), rows):
-        yield memoryview(np.ascontiguousarray(array[start : start + rows]).reshape(-1).view(np.uint8))
+        yield np.ascontiguousarray(array[start : start + rows]).reshape(-1).view(np.uint8).data
