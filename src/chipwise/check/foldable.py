@@ -6,7 +6,10 @@ import onnx_ir as ir
 
 from chipwise.check.constants import constant_tensor
 
-_NEVER = frozenset({"QuantizeLinear", "DequantizeLinear", "RandomNormal", "RandomUniform"})
+# Weights stay quantized, random numbers random, and branches read values that are not among their inputs.
+_NEVER = frozenset(
+    {"DequantizeLinear", "If", "Loop", "QuantizeLinear", "RandomNormal", "RandomUniform", "Scan", "SequenceMap"}
+)
 _ROOTS = frozenset({"Constant", "Shape", "Size"})
 
 

@@ -9,16 +9,17 @@ from contextlib import contextmanager
 import onnx
 import onnx_ir as ir
 
-from chipwise.check.weightless import weightless_proto
+from chipwise.check.weightless import weightless
 
 _NOISY = ("onnx_ir", "onnxscript", "onnxslim")
 
 
 def infer_types(model: ir.Model) -> None:
     """Fill in the types and shapes that can be inferred, in place; what cannot stays as it is."""
-    proto, _ = weightless_proto(model)
     try:
-        inferred = onnx.shape_inference.infer_shapes(proto, check_type=False, strict_mode=False, data_prop=True)
+        inferred = onnx.shape_inference.infer_shapes(
+            weightless(model).proto, check_type=False, strict_mode=False, data_prop=True
+        )
     except onnx.shape_inference.InferenceError:
         return
     for mine, found in zip(model.graphs(), ir.from_proto(inferred).graphs(), strict=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import onnx_ir as ir
@@ -12,7 +12,7 @@ import onnx_ir as ir
 from chipwise.check.infer import infer_types
 from chipwise.errors import ChipwiseError, RewriteError
 from chipwise.rewrite.pass_ import Pass, PassResult, RewriteContext
-from chipwise.rewrite.prove import Outputs, Proof, compare_runs, require, run_all, samples_for
+from chipwise.rewrite.prove import Outputs, Proof, compare_runs, require, run_all, run_before
 
 _LOG = logging.getLogger(__name__)
 
@@ -108,10 +108,9 @@ class _Bench:
     def prove(self, one: Pass, candidate: ir.Model) -> Proof:
         """Prove a candidate against the model as it stands, and let it take the model's place."""
         if self._outputs is None:
-            feeds, self.notes = samples_for(self.model, self.context)
-            self.context = RewriteContext(tuple(feeds), self.context.dims, self.context.seed, self.context.threads)
             label = f"the model before {one.name}"
-            self._outputs = run_all(self.model, feeds, threads=self.context.threads, label=label)
+            feeds, self._outputs, self.notes = run_before(self.model, self.context, label)
+            self.context = replace(self.context, samples=tuple(feeds))
             self._first = self._outputs
         after = run_all(
             candidate, self.context.samples, threads=self.context.threads, label=f"the model after {one.name}"

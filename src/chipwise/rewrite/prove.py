@@ -139,12 +139,6 @@ def samples_for(model: ir.Model, context: RewriteContext) -> tuple[list[Feed], t
     if context.samples:
         return list(context.samples), ()
     feeds = draw_feeds(model, context.dims, seed=context.seed)
-    try:
-        Runner(model, threads=context.threads, label="the model").run(feeds[0])
-    except RewriteError as e:
-        raise RewriteError(
-            f"inputs were drawn from the declared shapes, and {e.what}", remedy="give real inputs as samples"
-        ) from e
     return feeds, (f"proven on {len(feeds)} drawn inputs, none real were given",)
 
 
@@ -159,6 +153,26 @@ def run_all(model: ir.Model, feeds: Sequence[Feed], *, threads: int = 2, label: 
     return [runner.run(feed) for feed in feeds]
 
 
+def run_before(
+    model: ir.Model, context: RewriteContext, label: str
+) -> tuple[list[Feed], list[Outputs], tuple[str, ...]]:
+    """The inputs to prove on, what a model makes of them, and what a reader must know about them.
+
+    Raises:
+        InputError: A sample does not fit the model.
+        RewriteError: The model does not run; where inputs were drawn, that may be their fault.
+    """
+    feeds, notes = samples_for(model, context)
+    try:
+        return feeds, run_all(model, feeds, threads=context.threads, label=label), notes
+    except RewriteError as e:
+        if context.samples:
+            raise
+        raise RewriteError(
+            f"inputs were drawn from the declared shapes, and {e.what}", remedy="give real inputs as samples"
+        ) from e
+
+
 def prove(before: ir.Model, after: ir.Model, context: RewriteContext, *, tolerance: Tolerance, pass_name: str) -> Proof:
     """Run both models on the same inputs and hold the differences against the tolerance.
 
@@ -166,8 +180,7 @@ def prove(before: ir.Model, after: ir.Model, context: RewriteContext, *, toleran
         RewriteError: A model does not run, or an output moved too far.
         InputError: A sample does not fit the model.
     """
-    feeds, notes = samples_for(before, context)
-    old = run_all(before, feeds, threads=context.threads, label=f"the model before {pass_name}")
+    feeds, old, notes = run_before(before, context, f"the model before {pass_name}")
     new = run_all(after, feeds, threads=context.threads, label=f"the model after {pass_name}")
     proof = compare_runs(old, new)
     require(proof, tolerance, pass_name)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import onnx_ir as ir
 import onnxruntime as ort
 
-from chipwise.check.weightless import weightless_proto
+from chipwise.check.weightless import weightless
 from chipwise.errors import InputError, RewriteError
 from chipwise.rewrite.pass_ import Feed
 
@@ -18,9 +18,11 @@ Array = npt.NDArray[Any]
 
 _FATAL = 4  # onnxruntime's log level that keeps its own lines off the terminal; the error comes as an exception
 
+_FOLDER_KEY = "session.model_external_initializers_file_folder_path"
+
 
 class Runner:
-    """An open session of one model. Weights that are memory-mapped stay so: nothing is copied or saved.
+    """An open session of one model. Weights in files are mapped from there: nothing is copied or saved.
 
     Args:
         model: The model. It is not changed.
@@ -33,18 +35,26 @@ class Runner:
 
     def __init__(self, model: ir.Model, *, threads: int = 2, label: str = "the model") -> None:
         self._label = label
-        proto, moved = weightless_proto(model)
+        bare = weightless(model)
         options = ort.SessionOptions()
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
         options.intra_op_num_threads = threads
         options.log_severity_level = _FATAL
-        names = list(moved)
+        # One or two runs do not earn back a second copy of the weights, nor an arena that keeps what it once had.
+        options.add_session_config_entry("session.disable_prepacking", "1")
+        options.enable_cpu_mem_arena = False
+        if bare.folder is not None:
+            options.add_session_config_entry(_FOLDER_KEY, str(bare.folder.absolute()))
         # The session reads these arrays for as long as it lives, so they live as long as it does.
-        self._weights = [ort.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(moved[name].numpy())) for name in names]
-        if names:
-            options.add_external_initializers(names, self._weights)
+        self._weights = {name: _ort_value(tensor) for name, tensor in bare.in_memory.items()}
+        if self._weights:
+            options.add_external_initializers(list(self._weights), list(self._weights.values()))
+            for name, value in self._weights.items():
+                options.add_initializer(name, value)  # without this it would keep a copy
         try:
-            self._session = ort.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
+            self._session = ort.InferenceSession(
+                bare.proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
+            )
         except Exception as e:  # onnxruntime's errors share no base class but Exception
             raise RewriteError(f"{label} does not load ({brief(e)})") from e
         self._types = {value.name: _numpy_type(value.type) for value in self._session.get_inputs()}
@@ -91,6 +101,10 @@ def brief(error: BaseException, limit: int = 240) -> str:
     """An exception's text in one line. A long one keeps its end: onnxruntime writes source files first."""
     text = " ".join(str(error).split()) or type(error).__name__
     return text if len(text) <= limit else f"...{text[-limit:]}"
+
+
+def _ort_value(tensor: ir.TensorProtocol) -> Any:
+    return ort.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(tensor.numpy()))
 
 
 def _numpy_type(ort_type: str) -> np.dtype[Any]:

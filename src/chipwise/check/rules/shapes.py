@@ -56,25 +56,27 @@ def dim_limits(given: CheckInput) -> Iterator[Hit]:
     for node in given.nodes:
         for value in node.outputs:
             shape = static_shape(value, given.dims)
-            if shape:
-                for kind, size, limit in _breaches(given, shape):
-                    hit = Hit("warning", label(node), f"{kind} {size} of {list(shape)}", limit)
-                    if kind not in worst or size > worst[kind][0]:
-                        worst[kind] = (size, hit)
+            for excess, measured, limit in _breaches(given, shape or ()):
+                hit = Hit("warning", label(node), f"{measured} of {list(shape or ())}", limit)
+                if limit not in worst or excess > worst[limit][0]:
+                    worst[limit] = (excess, hit)
     yield from (hit for _, hit in worst.values())
 
 
-def _breaches(given: CheckInput, shape: tuple[int, ...]) -> Iterator[tuple[str, int, str]]:
+def _breaches(given: CheckInput, shape: tuple[int, ...]) -> Iterator[tuple[int, str, str]]:
+    """By how much, what, and the limit, for every limit that a shape breaks."""
     limits = given.limits
-    if limits.rank is not None and len(shape) > int(limits.rank):
-        yield "rank", len(shape), f"rank {limits.rank.value:g}"
+    if not shape:
+        return
+    if limits.rank is not None and len(shape) != int(limits.rank):
+        yield abs(len(shape) - int(limits.rank)), f"rank {len(shape)}", f"rank {int(limits.rank)}"
     if limits.batch_max is not None and shape[0] > int(limits.batch_max):
-        yield "first dimension", shape[0], f"{limits.batch_max.value:g}"
-    biggest, smallest = max(shape[1:], default=1), min(shape[1:], default=1)
-    if limits.dim_max is not None and biggest > int(limits.dim_max):
-        yield "dimension", biggest, f"at most {limits.dim_max.value:g}"
-    if limits.dim_min is not None and smallest < int(limits.dim_min):
-        yield "small dimension", smallest, f"at least {limits.dim_min.value:g}"
+        yield shape[0], f"first dimension {shape[0]}", f"at most {int(limits.batch_max)}"
+    for size in shape[1:]:
+        if limits.dim_max is not None and size > int(limits.dim_max):
+            yield size, f"dimension {size}", f"at most {int(limits.dim_max)}"
+        if limits.dim_min is not None and size < int(limits.dim_min):
+            yield -size, f"dimension {size}", f"at least {int(limits.dim_min)}"
 
 
 @rule

@@ -11,7 +11,7 @@ from onnxscript.optimizer import fold_constants
 
 from chipwise.check.infer import infer_types, quiet_libraries
 from chipwise.check.opset_schema import accepted, is_standard, schema_of, survives, unchanged
-from chipwise.check.weightless import restore_weights, weightless_proto
+from chipwise.check.weightless import weightless
 from chipwise.errors import RewriteError
 from chipwise.rewrite.edit import all_nodes, inline_functions, lift_constants, remove_unused
 from chipwise.rewrite.opset.adapters import adapt
@@ -166,14 +166,14 @@ def _set_opset(model: ir.Model, opset: int) -> None:
 
 def _convert(model: ir.Model, target: int) -> ir.Model:
     """The standard converter, on the structure alone."""
-    proto, moved = weightless_proto(model)
+    bare = weightless(model)
     try:
-        converted = ir.from_proto(onnx.version_converter.convert_version(proto, target))
+        converted = ir.from_proto(onnx.version_converter.convert_version(bare.proto, target))
     except (RuntimeError, ValueError) as e:
         raise RewriteError(
             f"onnx's converter fails on the way to opset {target}: {str(e).rsplit('failed: ', 1)[-1]}"
         ) from e
-    restore_weights(converted, moved)
+    bare.restore(converted)
     return converted
 
 
