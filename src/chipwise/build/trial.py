@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-import numpy as np
-
-from chipwise.build.graphs import GraphFiles
+from chipwise.build.graph_files import GraphFiles
 from chipwise.build.options import BuildOptions
 from chipwise.build.texts import Texts
 from chipwise.errors import ModelFormatError
 from chipwise.model.model import Model
 from chipwise.quant.recipe import Recipe
-from chipwise.report import Verdict
+from chipwise.report import Finding, Verdict
 from chipwise.report.quality import Quality
 from chipwise.report.report import LayerCosine
-from chipwise.rewrite.pass_ import Feed
 from chipwise.verify.gate import Thresholds, judge
 from chipwise.verify.generate import Progress, Prompt, generate
 from chipwise.verify.layers import layer_cosines
@@ -24,7 +21,10 @@ from chipwise.verify.run import context_needed, verify
 # Cases answered at once: decoding many streams costs little more than one.
 _SLOTS = 8
 _LAYER_PROMPTS = 4
-_CALIBRATION_ANSWER_TOKENS = 24
+_RANGE_PROMPTS = 16
+
+CALIBRATION_ANSWER_TOKENS = 24
+"""Tokens of the reference's answer behind a calibration prompt, at most."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,7 @@ class Trial:
         quality: What was measured.
         verdicts: What the gate says.
         layers: Cosines along the graph; empty for the reference itself.
+        findings: What calibration did not foresee.
     """
 
     recipe: Recipe
@@ -44,6 +45,7 @@ class Trial:
     quality: Quality
     verdicts: tuple[Verdict, ...]
     layers: tuple[LayerCosine, ...]
+    findings: tuple[Finding, ...] = ()
 
     @property
     def passed(self) -> bool:
@@ -86,12 +88,23 @@ def run_trial(
     finally:
         theirs.close()
     thresholds = Thresholds.for_weight_bits(recipe.weight_bits).with_overrides(options.gate)
-    layers: tuple[LayerCosine, ...] = ()
-    if candidate is not reference:
-        feeds = [_feed(prompt.tokens, candidate, model) for prompt in texts.prompts[:_LAYER_PROMPTS]]
-        paths = [graphs.files["decoder"] for graphs in (reference, candidate)]
-        layers = tuple(layer_cosines(paths[0], paths[1], feeds, threads=options.threads or 2))
-    return Trial(recipe, candidate, quality, judge(quality, thresholds), layers)
+    layers, findings = _look_inside(reference, candidate, texts, options.threads or 2)
+    return Trial(recipe, candidate, quality, judge(quality, thresholds), layers, findings)
+
+
+def _look_inside(
+    reference: GraphFiles, candidate: GraphFiles, texts: Texts, threads: int
+) -> tuple[tuple[LayerCosine, ...], tuple[Finding, ...]]:
+    """Where along the graph the candidate drifts, and whether its inputs there are those it was calibrated on."""
+    if candidate is reference:
+        return (), ()
+    prompts = [prompt.tokens for prompt in texts.prompts]
+    feeds = candidate.feeds(prompts)[:_LAYER_PROMPTS]
+    layers = layer_cosines(reference.reads_prompts, candidate.reads_prompts, feeds, threads=threads)
+    findings: tuple[Finding, ...] = ()
+    if candidate.ranges is not None:
+        findings = candidate.ranges.findings(prompts[:_RANGE_PROMPTS], threads=threads)
+    return tuple(layers), findings
 
 
 def with_answers(texts: Texts, reference: GraphFiles, model: Model, threads: int, progress: Progress) -> Texts:
@@ -101,7 +114,14 @@ def with_answers(texts: Texts, reference: GraphFiles, model: Model, threads: int
     """
     if model.tokenizer is None:
         raise ModelFormatError("no tokenizer", where=str(model.source.path))
-    prompts = [Prompt(tokens, _CALIBRATION_ANSWER_TOKENS) for tokens in texts.calibration]
+    room = reference.context or CALIBRATION_ANSWER_TOKENS + max(map(len, texts.calibration))
+    prompts = [
+        Prompt(tokens, min(CALIBRATION_ANSWER_TOKENS, room - len(tokens)))
+        for tokens in texts.calibration
+        if len(tokens) < room
+    ]
+    if not prompts:
+        return texts
     slots = min(_SLOTS, len(prompts))
     session = reference.open(n_slots=slots, max_context=context_needed(prompts), threads=threads)
     try:
@@ -110,17 +130,3 @@ def with_answers(texts: Texts, reference: GraphFiles, model: Model, threads: int
         session.close()
     joined = tuple(p.tokens + a.tokens for p, a in zip(prompts, answers, strict=True))
     return replace(texts, calibration=joined)
-
-
-def _feed(tokens: tuple[int, ...], graphs: GraphFiles, model: Model) -> Feed:
-    """The inputs of a fused decoder that reads a prompt into an empty cache."""
-    n = len(tokens)
-    feed: dict[str, np.ndarray[tuple[int, ...], np.dtype[np.generic]]] = {
-        "input_ids": np.array([tokens], np.int64),
-        "output_rows": np.arange(n, dtype=np.int64),
-        "seqlens_k": np.array([n - 1], np.int32),
-        "total_sequence_length": np.array(n, np.int32),
-    }
-    for name, shape in graphs.kv_shapes.items():
-        feed[name] = np.zeros((1, shape[0], n, shape[1]), np.float32)
-    return feed

@@ -24,7 +24,7 @@ def prompt_feed(
 ) -> Feed:
     """The inputs of a prefill graph, or of a fused decoder with an empty cache, that give logits of every token.
 
-    A static graph's prompt is padded on the right with token 0, as its session does; all its rows are asked for.
+    A static graph's prompt is filled up by repeating it, so that every row it computes is of real text.
 
     Args:
         graph: The graph; it gets the inputs it has.
@@ -35,8 +35,7 @@ def prompt_feed(
     shapes = {str(value.name): value.shape for value in graph.inputs}
     tokens, rows = _size(shapes, names.INPUT_IDS, 1), _size(shapes, names.OUTPUT_ROWS, 0)
     n = tokens or len(prompt)
-    ids = np.zeros((1, n), np.int64)
-    ids[0, : len(prompt)] = prompt
+    ids = np.resize(np.asarray(prompt, np.int64), (1, n))
     feed: dict[str, npt.NDArray[Any]] = {
         names.INPUT_IDS: ids,
         names.OUTPUT_ROWS: np.arange(rows or len(prompt), dtype=np.int64),

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-import numpy as np
 import onnx_ir as ir
 
 from chipwise.check.constants import constant_array, constant_tensor
@@ -18,6 +17,7 @@ from chipwise.quant.affine import Affine, affine
 from chipwise.quant.calibration import ValueRange
 from chipwise.quant.int_weights import output_axis
 from chipwise.quant.interior import interior_values, norm_weights
+from chipwise.quant.pairs import insert_pair
 
 # These hand on what they read: a chip keeps its integers and their scale.
 _CARRIERS = frozenset(
@@ -84,11 +84,11 @@ def emulate_activations(model: ir.Model, ranges: Mapping[str, ValueRange]) -> di
         found = ranges[str(value.name)]
         scales[str(value.name)] = affine(found.low, found.high)
     for value in values:
-        _pair(graph, value, scales[str(value.name)], first=_first_user(graph, value))
+        insert_pair(graph, value, scales[str(value.name)])
     for value in constants:
         array = constant_array(value)
         if array is not None:
-            _pair(graph, value, affine(float(array.min()), float(array.max())), first=_first_user(graph, value))
+            insert_pair(graph, value, affine(float(array.min()), float(array.max())))
     return scales
 
 
@@ -158,47 +158,3 @@ class _Stored:
 
 def _is_float(value: ir.Value) -> bool:
     return value.dtype in (ir.DataType.FLOAT, None)
-
-
-def _first_user(graph: ir.Graph, value: ir.Value) -> ir.Node | None:
-    producer = value.producer()
-    if producer is not None:
-        return None
-    users = {node for node, _ in value.uses()}
-    return next((node for node in graph if node in users), None)
-
-
-def _pair(graph: ir.Graph, value: ir.Value, scale: Affine, *, first: ir.Node | None) -> None:
-    """Let every user of a value read it back from its integers."""
-    users = list(value.uses())
-    name = str(value.name)
-    zero = np.array(scale.zero_point, scale.dtype)
-    parts = [_constant(graph, f"{name}.scale", np.asarray(scale.scale)), _constant(graph, f"{name}.zero_point", zero)]
-    quantize = ir.node("QuantizeLinear", [value, *parts])
-    dequantize = ir.node("DequantizeLinear", [quantize.outputs[0], *parts])
-    back = dequantize.outputs[0]
-    back.type, back.shape = ir.TensorType(ir.DataType.FLOAT), value.shape
-    quantize.outputs[0].name = f"{name}.int8"
-    producer = value.producer()
-    if producer is not None:
-        graph.insert_after(producer, [quantize, dequantize])
-    elif first is not None:
-        graph.insert_before(first, [quantize, dequantize])
-    else:
-        return
-    for user, index in users:
-        user.replace_input_with(index, back)
-    if value.producer() is None or value.is_initializer():
-        back.name = f"{name}.stored"
-        return
-    for index, output in enumerate(graph.outputs):
-        if output is value:
-            graph.outputs[index] = back
-    value.name, back.name = f"{name}.float", name
-
-
-def _constant(graph: ir.Graph, name: str, array: np.ndarray[tuple[int, ...], np.dtype[np.generic]]) -> ir.Value:
-    tensor = ir.tensor(array, name=name)
-    value = ir.Value(name=name, shape=ir.Shape(array.shape), type=ir.TensorType(tensor.dtype), const_value=tensor)
-    graph.register_initializer(value)
-    return value

@@ -13,9 +13,11 @@ import onnx_ir as ir
 
 from chipwise.check.weightless import drop_unused_initializers
 from chipwise.errors import RewriteError
+from chipwise.model.decoder import names
 from chipwise.model.scheme import TensorScheme
 
 _MICROSOFT = "com.microsoft"
+_HEAD = "lm_head"
 _DTYPES = {8: ir.DataType.INT8, 4: ir.DataType.INT4}
 # A scale below it makes float32 products subnormal.
 _SMALLEST_SCALE = float(np.finfo(np.float32).tiny)
@@ -59,17 +61,17 @@ def quantize_int_weights(model: ir.Model, grid: IntGrid) -> dict[str, TensorSche
         # The standard operator takes 4 bits from opset 21 on, the runtime's own in all.
         model.graph.opset_imports[_MICROSOFT] = 1
     schemes: dict[str, TensorScheme] = {}
-    dense: dict[tuple[str, int], ir.Value] = {}
+    dense: dict[str, ir.Value] = {}
     for node in list(model.graph):
         axis = output_axis(node)
         weight = node.inputs[1] if axis is not None else None
-        if axis is None or weight is None or weight.name is None or weight.const_value is None:
+        if axis is None or weight is None or weight.name is None:
             continue
-        key = (weight.name, axis)
-        if key not in dense:
-            dense[key] = _dequantized(model.graph, node, weight, axis, grid)
-            schemes[weight.name] = grid.scheme(axis)
-        node.replace_input_with(1, dense[key])
+        if weight.name not in dense:
+            name = _stored_name(model.graph, node, weight, grid)
+            dense[weight.name] = _dequantized(model.graph, node, weight, name, axis, grid)
+            schemes[name] = grid.scheme(axis)
+        node.replace_input_with(1, dense[weight.name])
     drop_unused_initializers(model)
     return schemes
 
@@ -108,12 +110,35 @@ def integers(
     return q, scale
 
 
-def _dequantized(graph: ir.Graph, user: ir.Node, weight: ir.Value, axis: int, grid: IntGrid) -> ir.Value:
-    lazy = _LazyIntegers(str(weight.name), weight.const_value, axis, grid)
-    inputs = [_register(graph, tensor) for tensor in lazy.tensors()]
+def stored_integers(
+    graph: ir.Graph, weight: ir.Value, name: str, axis: int, grid: IntGrid
+) -> tuple[ir.Value, ir.Value, ir.Value]:
+    """A weight's integers, scales and zero_points as initializers; the same ones when they are asked for again.
+
+    Raises:
+        RewriteError: The weight is no initializer.
+    """
+    known = graph.initializers.get(f"{name}.packed")
+    if known is not None:
+        return known, graph.initializers[f"{name}.scales"], graph.initializers[f"{name}.zero_points"]
+    lazy = _LazyIntegers(name, weight.const_value, axis, grid)
+    packed, scales, zeros = (_register(graph, tensor) for tensor in lazy.tensors())
+    return packed, scales, zeros
+
+
+def _stored_name(graph: ir.Graph, node: ir.Node, weight: ir.Value, grid: IntGrid) -> str:
+    """The weight's name, or the output layer's own where it shares a weight but not how that is stored."""
+    table = graph.initializers.get(f"{weight.name}.packed")
+    if node.name != _HEAD or (table is not None and table.dtype == _DTYPES[grid.bits]):
+        return str(weight.name)
+    return names.LM_HEAD
+
+
+def _dequantized(graph: ir.Graph, user: ir.Node, weight: ir.Value, name: str, axis: int, grid: IntGrid) -> ir.Value:
     attributes = {"axis": axis} if grid.per_channel else {}
+    inputs = stored_integers(graph, weight, name, axis, grid)
     node = ir.node("DequantizeLinear", inputs, attributes, domain=_MICROSOFT if grid.bits == 4 else "")
-    node.outputs[0].name = f"{weight.name}.dense"
+    node.outputs[0].name = f"{name}.dense"
     node.outputs[0].type, node.outputs[0].shape = ir.TensorType(ir.DataType.FLOAT), weight.shape
     graph.insert_before(user, node)
     return node.outputs[0]

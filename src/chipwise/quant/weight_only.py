@@ -12,7 +12,7 @@ import numpy.typing as npt
 import onnx_ir as ir
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
-from chipwise.errors import RewriteError
+from chipwise.errors import InputError, RewriteError
 from chipwise.model.scheme import TensorScheme
 from chipwise.quant.blockwise import BlockwiseWeight, quantize_blockwise
 from chipwise.quant.gptq import quantize_gptq
@@ -43,7 +43,8 @@ def quantize_weights(
         The scheme of each quantized weight by its name.
 
     Raises:
-        RewriteError: A weight's input axis is shorter than the smallest group.
+        InputError: The group that the user named does not divide a weight's input axis.
+        RewriteError: No group of 16 or more does.
     """
     graph = model.graph
     graph.opset_imports[MICROSOFT] = 1
@@ -145,7 +146,7 @@ class _LazyBlockwise:
         shape = tensor.shape.numpy()
         self.rows, self.columns = (shape[1], shape[0]) if transposed else (shape[0], shape[1])
         self.bits = bits
-        self.group_size = _fitting_group(self.columns, recipe.group_size, name)
+        self.group_size = _fitting_group(self.columns, recipe, name)
         self.scheme = TensorScheme(
             bits, "uint4" if bits == 4 else "uint8", self.group_size, 0, recipe.symmetric, "float32"
         )
@@ -215,11 +216,16 @@ def _zero_points(weight: BlockwiseWeight) -> npt.NDArray[np.generic]:
     return weight.zero_points
 
 
-def _fitting_group(columns: int, wanted: int | None, name: str) -> int:
-    """The largest group the kernel takes that divides the input axis and is no larger than wanted."""
-    limit = wanted or 256
+def _fitting_group(columns: int, recipe: Recipe, name: str) -> int:
+    """The largest group the kernel takes that divides the input axis and is no larger than the recipe's."""
+    wanted = recipe.group_size
+    if recipe.explicit and wanted is not None and columns % wanted:
+        raise InputError(
+            f"{columns} input channels are no multiple of the group of {wanted} in {recipe.name}", where=name,
+            remedy=f"leave the group open ({recipe.scheme}), or take one that divides {columns}",
+        )  # fmt: skip
     for group in (256, 128, 64, 32, 16):
-        if group <= limit and columns % group == 0:
+        if group <= (wanted or 256) and columns % group == 0:
             return group
     raise RewriteError(f"{columns} input channels are no multiple of 16", where=name)
 

@@ -1,0 +1,68 @@
+"""DecoderGraphs: who writes a decoder's graphs for a target."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from chipwise.build.graph_files import GraphFiles
+from chipwise.build.graphs import CpuGraphs
+from chipwise.build.options import BuildOptions
+from chipwise.build.portable_graphs import PortableGraphs
+from chipwise.build.portable_shape import PortableShape
+from chipwise.build.texts import Texts
+from chipwise.build.trial import CALIBRATION_ANSWER_TOKENS
+from chipwise.errors import ModelFormatError
+from chipwise.model.config import DecoderConfig
+from chipwise.model.model import Model
+from chipwise.quant.calibration import Progress
+from chipwise.quant.recipe import Recipe
+from chipwise.report.report import RewriteStep
+from chipwise.target import Target
+
+
+class DecoderGraphs(Protocol):
+    """Writes the graphs of one decoder for one target."""
+
+    def reference(self) -> GraphFiles:
+        """The model in float32, in the shapes of the target. Called once, before anything else."""
+        ...
+
+    def prove(self, reference: GraphFiles, prompt: Sequence[int]) -> list[RewriteStep]:
+        """What was rewritten, proven equal on a prompt."""
+        ...
+
+    def candidate(
+        self, recipe: Recipe, reference: GraphFiles, calibration: Sequence[Sequence[int]], *, progress: Progress
+    ) -> GraphFiles:
+        """The model in a recipe's precision."""
+        ...
+
+
+def graphs_for(
+    options: BuildOptions,
+    target: Target,
+    model: Model,
+    config: DecoderConfig,
+    texts: Texts,
+    context: int,
+    folder: Path,
+) -> DecoderGraphs:
+    """Fused graphs for CPUs; static portable ones that emulate the chip for all others.
+
+    Raises:
+        InputError: No context that the target takes is that short.
+        ModelFormatError: The model has no weights.
+    """
+    if model.weights is None:
+        raise ModelFormatError("no weights", where=str(model.source.path))
+    if target.engine == "onnxruntime":
+        return CpuGraphs(config, model.weights, context, folder, target=target, threads=options.threads)
+    prompts = [len(tokens) for tokens in texts.calibration] + [len(prompt.tokens) for prompt in texts.prompts]
+    contexts = [len(tokens) + CALIBRATION_ANSWER_TOKENS for tokens in texts.calibration]
+    contexts += [prompt.context for prompt in texts.prompts]
+    shape = PortableShape.choose(target, prompts, contexts, limit=context, asked=options.max_context is not None)
+    return PortableGraphs(
+        config, model.weights, shape, folder, target=target.name, prompts=texts.calibration, threads=options.threads
+    )

@@ -1,0 +1,128 @@
+"""The line for decoders: reference, proof, calibration, then recipes one after the other until one passes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from chipwise.build.decoder_graphs import DecoderGraphs, graphs_for
+from chipwise.build.finish import DecoderResult, bundle_name, describe, write_bundle
+from chipwise.build.graph_files import GraphFiles
+from chipwise.build.line import Workplace, for_outcome
+from chipwise.build.options import BuildOptions
+from chipwise.build.recipes import recipes_to_try
+from chipwise.build.result import BuildResult
+from chipwise.build.texts import Texts, gather_texts
+from chipwise.build.trial import Trial, run_trial, with_answers
+from chipwise.check.run import check
+from chipwise.errors import ModelFormatError
+from chipwise.model.config import DecoderConfig
+from chipwise.model.model import Model
+from chipwise.quant.recipe import Recipe
+from chipwise.report import Finding
+from chipwise.target import Target
+
+# Longer contexts than this are rarely served on a board, and the rotary tables of every position lie in the graph.
+_DEFAULT_CONTEXT = 8192
+# What `auto` tries, the smallest first: on CPUs integer activations buy speed and no memory.
+_CPU_RECIPES = ("w4a16", "w8a16")
+_CHIP_RECIPES = ("w4a16", "w8a8", "w8a16", "fp16")
+
+
+def read_decoder(options: BuildOptions, target: Target, model: Model, config: DecoderConfig) -> DecoderLine:
+    """Read queries and suite, and settle what to try.
+
+    Raises:
+        InputError: A query file, the suite or the recipe is wrong, or the target does not take the recipe.
+        ModelFormatError: The model has no tokenizer or no weights.
+    """
+    recipes = recipes_to_try(options, target, _CPU_RECIPES if target.engine == "onnxruntime" else _CHIP_RECIPES)
+    if model.tokenizer is None:
+        raise ModelFormatError(
+            "no tokenizer", where=str(model.source.path), remedy="put tokenizer.json beside the weights"
+        )
+    if model.weights is None:
+        raise ModelFormatError("no weights", where=str(model.source.path))
+    context = options.max_context or min(config.max_positions, _DEFAULT_CONTEXT)
+    texts = gather_texts(options, model.tokenizer, model.chat_template, context)
+    return DecoderLine(options, target, model, config, context, texts, recipes)
+
+
+@dataclass(frozen=True)
+class DecoderLine:
+    """A decoder's build, once everything is read.
+
+    Attributes:
+        options: What the user asked for.
+        target: The target.
+        model: The model.
+        config: Its architecture.
+        context: The longest context, in tokens.
+        texts: What it is calibrated and verified on.
+        recipes: What is tried, in order.
+    """
+
+    options: BuildOptions
+    target: Target
+    model: Model
+    config: DecoderConfig
+    context: int
+    texts: Texts
+    recipes: tuple[Recipe, ...]
+
+    def describe(self) -> str:
+        """What was read, in one line."""
+        return describe(self.model, self.config, self.texts)
+
+    def check(self) -> Sequence[Finding]:
+        """The model held against the target, with the context it shall have and the last recipe tried."""
+        asked = self.context if self.target.engine == "onnxruntime" else self.options.max_context
+        return check(self.model, self.target, max_context=asked, recipe=self.recipes[-1].name)
+
+    def build(self, place: Workplace) -> BuildResult:
+        """Write the reference, prove what was rewritten, try the recipes, bundle the one that is kept."""
+        log, threads, texts = place.log, self.options.threads, self.texts
+        graphs = graphs_for(self.options, self.target, self.model, self.config, texts, self.context, place.folder)
+        with log.step("reference") as note:
+            reference = graphs.reference()
+            note.text = f"float32, {_megabytes(reference)} MB"
+        with log.step("prove rewrites") as note:
+            rewrites = graphs.prove(reference, texts.calibration[0])
+            note.text = f"largest difference of a logit {max(step.max_abs_difference or 0 for step in rewrites):.2g}"
+        if any(recipe.algorithm == "gptq" or recipe.integer_activations for recipe in self.recipes):
+            with log.step("calibrate") as note:
+                texts = with_answers(texts, reference, self.model, threads, log.listener.progress)
+                note.text = f"{sum(map(len, texts.calibration))} tokens: queries and the reference's answers to them"
+        trials: list[Trial] = []
+        for recipe in self.recipes:
+            trials.append(self._try(recipe, graphs, reference, texts, place))
+            if trials[-1].passed:
+                break
+        chosen = trials[-1]
+        options = for_outcome(self.options, passed=chosen.passed)
+        with log.step("bundle") as note:
+            found = DecoderResult(self.target, self.model, self.config, texts, place.findings, tuple(rewrites), trials)
+            made = write_bundle(options, found, log.steps)
+            note.text = f"{bundle_name(self.model, chosen)} at {options.out}"
+        return BuildResult(made.path, made.report, chosen.recipe.name)
+
+    def _try(
+        self, recipe: Recipe, graphs: DecoderGraphs, reference: GraphFiles, texts: Texts, place: Workplace
+    ) -> Trial:
+        log, candidate = place.log, reference
+        if recipe.quantizes:
+            with log.step(f"quantize {recipe.name}") as note:
+                candidate = graphs.candidate(recipe, reference, texts.calibration, progress=log.listener.progress)
+                note.text = f"{_megabytes(candidate)} MB{_emulated(candidate)}"
+        with log.step(f"verify {recipe.name}") as note:
+            trial = run_trial(recipe, reference, candidate, self.model, texts, self.options, log.listener.progress)
+            note.text = trial.headline()
+        return trial
+
+
+def _megabytes(graphs: GraphFiles) -> int:
+    return graphs.weights_bytes // 1_000_000
+
+
+def _emulated(graphs: GraphFiles) -> str:
+    return f", emulates {graphs.emulates}'s arithmetic on this machine" if graphs.emulates else ""
