@@ -48,7 +48,8 @@ def draw_feeds(model: ir.Model, dims: Mapping[str, int] | None = None, *, seed: 
     """
     rng = np.random.default_rng(seed)
     inputs = [value for value in model.graph.inputs if value.name not in model.graph.initializers]
-    return [{str(value.name): _draw(value, dict(dims or {}), rng) for value in inputs} for _ in range(n)]
+    sizes = dict(dims or {})  # a symbol that two inputs share gets one size
+    return [{str(value.name): _draw(value, sizes, rng) for value in inputs} for _ in range(n)]
 
 
 def _draw(value: ir.Value, dims: dict[str, int], rng: np.random.Generator) -> npt.NDArray[Any]:

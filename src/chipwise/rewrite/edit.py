@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -82,11 +83,16 @@ class Patch:
             if new.is_graph_input() or new.is_graph_output() or new.is_initializer():
                 new = self.op("Identity", [new], like=old)
             new.type, new.shape = old.type, old.shape
-            old.name = None if name is None else f"{name}/replaced"
+            old.name = self._free_name(f"{name}/before")
             new.name = name
         elif new.type is None:
             new.type, new.shape = old.type, old.shape
         old.replace_all_uses_with(new, replace_graph_outputs=True)
+
+    def _free_name(self, name: str) -> str:
+        """The name, with a number behind it if a node of the graph has it."""
+        taken = {value.name for node in self._graph for value in node.outputs}
+        return next(one for number in count() if (one := f"{name}_{number}" if number else name) not in taken)
 
 
 def add_constant(graph: ir.Graph, array: npt.NDArray[Any], hint: str = "chipwise_const") -> ir.Value:

@@ -15,10 +15,11 @@ from chipwise.rewrite.mask_range import MaskRange, measure
 from chipwise.rewrite.pass_ import PassResult, RewriteContext, Tolerance
 from chipwise.rewrite.prove import samples_for
 
-# Below this, adding a float32 score to the mask loses the score: a fully masked row comes out uniform.
-_ABSORBS = -1e7
+# Where a mask's neighbours in its type lie this far apart, adding a score to it loses the score (float32: at -4e6).
+_ABSORBING_STEP = 0.5
 
-_TOLERANCE = Tolerance(max_rel=1e-4, max_abs=1e-6, cures_nan=True)
+# In a fully masked row -1e4 has rounded the scores to steps of 1e-3, which the small mask does not.
+_TOLERANCE = Tolerance(max_rel=5e-4, max_abs=1e-6, cures_nan=True)
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,9 @@ def _number(known: list[tuple[MaskSite, MaskRange]]) -> float:
 
 
 def _loses_dead_rows(site: MaskSite, found: MaskRange) -> bool:
-    return site.additive and found.dead_rows > 0 and site.lowest <= _ABSORBS
+    half = site.join.outputs[0].dtype == ir.DataType.FLOAT16
+    step = abs(site.lowest) * float(np.finfo(np.float16 if half else np.float32).eps)
+    return site.additive and found.dead_rows > 0 and step >= _ABSORBING_STEP
 
 
 def _select(site: MaskSite, number: float) -> bool:
