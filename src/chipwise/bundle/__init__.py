@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from chipwise.bundle.bundle import Bundle, open_bundle
-from chipwise.bundle.entries import EngineSpec, FileEntry, LogitSample, ModelInfo, SelfTest, TensorEntry
+from chipwise.bundle.entries import EngineSpec, FileEntry, GraphTest, LogitSample, ModelInfo, SelfTest, TensorEntry
+from chipwise.bundle.graph_test import record_graph_test, run_graph_test
 from chipwise.bundle.manifest import Manifest
 from chipwise.bundle.self_test import record_self_test, run_self_test
 from chipwise.bundle.writer import BundleWriter
@@ -13,12 +14,15 @@ __all__ = [
     "BundleWriter",
     "EngineSpec",
     "FileEntry",
+    "GraphTest",
     "LogitSample",
     "Manifest",
     "ModelInfo",
     "SelfTest",
     "TensorEntry",
     "open_bundle",
+    "record_graph_test",
     "record_self_test",
+    "run_graph_test",
     "run_self_test",
 ]

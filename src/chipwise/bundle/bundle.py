@@ -10,12 +10,23 @@ from functools import cached_property
 from pathlib import Path
 
 from chipwise.bundle.entries import FileEntry
+from chipwise.bundle.graph_test import run_graph_test
 from chipwise.bundle.layout import FILES, MANIFEST, MANIFEST_DIGEST, MAX_MANIFEST_BYTES, digest_line
-from chipwise.bundle.manifest import CHAT_TEMPLATE, SPECIAL_TOKENS, TEXT_ROLES, TOKENIZER, Manifest
+from chipwise.bundle.manifest import (
+    CHAT_TEMPLATE,
+    GRAPH,
+    OWN_ROLES,
+    SPECIAL_TOKENS,
+    TEST_INPUTS,
+    TEST_OUTPUTS,
+    TOKENIZER,
+    Manifest,
+)
 from chipwise.bundle.self_test import run_self_test
 from chipwise.engine import Session
+from chipwise.engine.graph_session import GraphEngine, GraphSession
 from chipwise.engine.registry import get_engine
-from chipwise.errors import BundleError, InputError
+from chipwise.errors import BundleError, EngineError, InputError
 from chipwise.files import is_lfs_pointer, read_bounded, sha256_bytes, sha256_file
 from chipwise.model.chat_template import ChatTemplate
 from chipwise.model.tokenizer import Tokenizer
@@ -92,11 +103,41 @@ class Bundle:
                 where=str(self.path),
                 remedy=f"serve it with a context of at least {test.context} tokens",
             )
-        graphs = {role: path for role, path in self.files.items() if role not in TEXT_ROLES}
+        graphs = {role: path for role, path in self.files.items() if role not in OWN_ROLES}
         session = get_engine(spec.name).open(graphs, n_slots=n_slots, max_context=max_context, options=options)
         if self_test and test is not None:
             try:
                 run_self_test(session, test, where=str(self.path))
+            except BaseException:
+                session.close()
+                raise
+        return session
+
+    def open_graph(self, *, threads: int | None = None, self_test: bool = True) -> GraphSession:
+        """Open the graph of a bundle that holds no decoder, and run the self-test in the session that is returned.
+
+        Args:
+            threads: Threads of the engine; None leaves it to the bundle's options or the engine.
+            self_test: Whether to compare a run with what the build recorded.
+
+        Raises:
+            BundleError: The bundle holds no plain graph, or the self-test failed.
+            DependencyError: The engine's package is not installed.
+            EngineError: The engine runs no plain graphs, cannot load this one, or failed on it.
+            InputError: The engine is unknown.
+        """
+        spec, test = self.manifest.engine, self.manifest.graph_test
+        if GRAPH not in self.files:
+            raise BundleError("it holds no plain graph", where=str(self.path), remedy="serve it, if it holds a decoder")
+        engine = get_engine(spec.name)
+        if not isinstance(engine, GraphEngine):
+            raise EngineError(f"the engine {spec.name!r} runs no plain graphs", where=str(self.path))
+        options = dict(spec.options) if threads is None else {**spec.options, "threads": threads}
+        session = engine.open_graph(self.files[GRAPH], options=options)
+        if self_test and test is not None:
+            try:
+                inputs, outputs = self.files[TEST_INPUTS], self.files[TEST_OUTPUTS]
+                run_graph_test(session, test, inputs, outputs, where=str(self.path))
             except BaseException:
                 session.close()
                 raise

@@ -121,3 +121,15 @@ class SelfTest:
     def context(self) -> int:
         """Tokens a slot must hold for it."""
         return len(self.prompt) + len(self.tokens)
+
+
+@strict
+@dataclass(frozen=True)
+class GraphTest:
+    """A run of a plain graph with a known outcome; its arrays are files of the bundle.
+
+    Attributes:
+        tolerance: The largest difference allowed, as a share of an output's largest magnitude.
+    """
+
+    tolerance: Annotated[Finite, Field(gt=0)]

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from pydantic import Field, TypeAdapter, ValidationError
 
 from chipwise import __version__
-from chipwise.bundle.entries import EngineSpec, FileEntry, ModelInfo, Role, SelfTest, TensorEntry, strict
+from chipwise.bundle.entries import EngineSpec, FileEntry, GraphTest, ModelInfo, Role, SelfTest, TensorEntry, strict
 from chipwise.errors import BundleError
 from chipwise.report import Verdict
 
@@ -21,7 +21,12 @@ FORMAT_VERSION = 1
 TOKENIZER = "tokenizer"
 SPECIAL_TOKENS = "special_tokens"
 CHAT_TEMPLATE = "chat_template"
-TEXT_ROLES = frozenset({TOKENIZER, SPECIAL_TOKENS, CHAT_TEMPLATE})
+GRAPH = "graph"
+"""Role of the one graph of a bundle that holds no decoder."""
+
+TEST_INPUTS = "self_test_inputs"
+TEST_OUTPUTS = "self_test_outputs"
+OWN_ROLES = frozenset({TOKENIZER, SPECIAL_TOKENS, CHAT_TEMPLATE, TEST_INPUTS, TEST_OUTPUTS})
 """Roles of files that are read by chipwise; all others are the engine's."""
 
 # Both patterns admit a bare file name only: no folder, no "..", nothing hidden.
@@ -39,7 +44,8 @@ class Manifest:
         target: Name of the target it was built for.
         engine: The runtime.
         model: The model it was built from.
-        self_test: What is run before it serves; None for a bundle that cannot run on its own.
+        self_test: What is run before a decoder serves; None for a bundle that holds none.
+        graph_test: What is run before a plain graph is used; None for a bundle that holds none.
         tensors: The weights by name.
         verdicts: What verification said of it.
         files: The files by role.
@@ -55,6 +61,7 @@ class Manifest:
     engine: EngineSpec
     model: ModelInfo
     self_test: SelfTest | None = None
+    graph_test: GraphTest | None = None
     tensors: dict[str, TensorEntry] = field(default_factory=dict)
     verdicts: tuple[Verdict, ...] = ()
     files: dict[Role, FileEntry] = field(default_factory=dict)
@@ -95,6 +102,9 @@ class Manifest:
         for name, document in self.documents.items():
             if document.file != name:
                 raise BundleError(f"document {name} has the name {document.file!r}", where=where)
+        missing = [role for role in (GRAPH, TEST_INPUTS, TEST_OUTPUTS) if role not in self.files]
+        if self.graph_test is not None and missing:
+            raise BundleError(f"a graph is tested, but no file has the role {missing[0]!r}", where=where)
         for name, tensor in self.tensors.items():
             if tensor.role not in self.files:
                 raise BundleError(f"tensor {name} lies in {tensor.role!r}, which is no file's role", where=where)

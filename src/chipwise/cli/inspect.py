@@ -81,6 +81,8 @@ def _scheme_text(scheme: TensorScheme) -> str:
 
 def _self_test_line(manifest: Manifest) -> str:
     test = manifest.self_test
+    if manifest.graph_test is not None:
+        return f"inputs and outputs of one sample, within {manifest.graph_test.tolerance:g} of an output's magnitude"
     if test is None:
         return "none"
     return (

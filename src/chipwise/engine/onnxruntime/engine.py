@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from chipwise.engine.graph_session import GraphSession
 from chipwise.engine.onnxruntime.fused import FusedSession
+from chipwise.engine.onnxruntime.graph import OnnxGraphSession
 from chipwise.engine.onnxruntime.mask import Mask
 from chipwise.engine.onnxruntime.portable import PortableSession
 from chipwise.engine.session import Session
@@ -56,6 +58,15 @@ class OnnxRuntimeEngine:
             where=self.name,
             remedy="a bundle for this engine needs the role 'decoder', or 'prefill' and 'decode'",
         )
+
+    def open_graph(self, path: Path, *, options: Mapping[str, Any]) -> GraphSession:
+        """Open a plain graph.
+
+        Raises:
+            EngineError: An option is malformed, or ONNX Runtime cannot load the graph.
+        """
+        threads = int(_number(options, "threads") or 0)
+        return OnnxGraphSession(path, threads=threads, fuse_qdq=_flag(options, "fuse_qdq", default=True))
 
 
 def _mask(options: Mapping[str, Any]) -> Mask:

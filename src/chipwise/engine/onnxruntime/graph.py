@@ -1,0 +1,63 @@
+"""OnnxGraphSession: any ONNX graph in ONNX Runtime, by the names of its inputs and outputs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnxruntime as ort
+
+from chipwise.engine.graph_session import Arrays
+from chipwise.engine.onnxruntime.open_graph import open_graph, stepping
+from chipwise.errors import EngineError
+
+_NUMPY_NAMES = {"float": "float32", "double": "float64"}
+
+
+class OnnxGraphSession:
+    """An open graph."""
+
+    def __init__(self, path: Path, *, threads: int, fuse_qdq: bool = True) -> None:
+        self._session: ort.InferenceSession | None = open_graph(path, threads=threads, fuse_qdq=fuse_qdq)
+        self._types = {value.name: _numpy_type(value.type) for value in self._session.get_inputs()}
+        self._outputs = tuple(value.name for value in self._session.get_outputs())
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        """The inputs, in order."""
+        return tuple(self._types)
+
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        """The outputs, in order."""
+        return self._outputs
+
+    def run(self, feed: Arrays) -> dict[str, npt.NDArray[Any]]:
+        """Run once; see ``GraphSession.run``."""
+        if self._session is None:
+            raise EngineError("the session is closed")
+        missing, unknown = sorted(set(self._types) - set(feed)), sorted(set(feed) - set(self._types))
+        if missing or unknown:
+            raise EngineError(
+                f"the graph has no input {unknown[0]!r}" if unknown else f"the input {missing[0]!r} is missing",
+                where="feed",
+                remedy=f"give the inputs {', '.join(self._types)}",
+            )
+        ready = {name: np.asarray(feed[name]).astype(dtype, copy=False) for name, dtype in self._types.items()}
+        with stepping():
+            return dict(zip(self._outputs, self._session.run(list(self._outputs), ready), strict=True))
+
+    def close(self) -> None:
+        """Give all memory back."""
+        self._session = None
+
+
+def _numpy_type(ort_type: str) -> np.dtype[Any]:
+    """The numpy type of ``tensor(float)`` and the like."""
+    inner = ort_type[len("tensor(") : -1] if ort_type.startswith("tensor(") else ort_type
+    try:
+        return np.dtype(_NUMPY_NAMES.get(inner, inner))
+    except TypeError as e:
+        raise EngineError(f"an input of type {ort_type} cannot be fed", where="graph") from e
