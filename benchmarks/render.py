@@ -1,0 +1,162 @@
+"""Write docs/benchmarks.md from results/*.json and tried.md, or with --check say that it is out of date."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from benchmarks.model import ROOT
+from benchmarks.results import RESULTS, BuildTime, DecodePrefill, MachineFacts, Outcome, Rate, Ratio, WriteMemory, load
+
+PAGE = ROOT / "docs" / "benchmarks.md"
+TRIED = Path(__file__).parent / "tried.md"
+NOTE = "<!-- Written by benchmarks/render.py from benchmarks/results/: do not edit. -->\n"
+T = TypeVar("T")
+
+
+def render(results: Path = RESULTS, tried: Path = TRIED) -> str:
+    """The page; what was not run is said to be not run."""
+    parts = [NOTE, "# Benchmarks\n"]
+    parts += _section(results / "decode_prefill.json", DecodePrefill, decode_prefill)
+    parts += _section(results / "build_time.json", BuildTime, build_time)
+    parts += _section(results / "write_memory.json", WriteMemory, write_memory)
+    if tried.exists():
+        parts.append(tried.read_text("utf-8"))
+    return "\n".join(parts).strip() + "\n"
+
+
+def _section(path: Path, kind: type[T], lines: Callable[[T], list[str]]) -> list[str]:
+    if path.exists():
+        return lines(load(kind, path))
+    return [f"## {path.stem}\n", f"Not run: `python -m benchmarks.{path.stem}` writes it.\n"]
+
+
+def decode_prefill(result: DecodePrefill) -> list[str]:
+    """Decode, prefill and memory beside the peers."""
+    work, first = result.workload, result.outcomes[0]
+    return [
+        "## Decode, prefill and memory\n",
+        f"`python -m benchmarks.decode_prefill`, {result.date}. {result.model}, a prompt of {work.prompt_tokens} "
+        f"random tokens (seed {work.seed}) and {work.new_tokens} more decoded greedily, {work.threads} threads, a "
+        f"context of {work.context}. Each engine in a process of its own, {len(first.rounds)} rounds A B C A B C after "
+        "a warm-up; medians, in brackets the slowest and fastest round. Compare rows, not machines. The bundle's gate "
+        f"{_passed(result.gate_passed)}.\n",
+        _machine(result.machine, [one.load_average for outcome in result.outcomes for one in outcome.rounds]),
+        "| engine | prefill tok/s | decode tok/s | read a token | share of bandwidth | peak memory | opens in |",
+        "|---|---|---|---|---|---|---|",
+        *(_outcome(outcome) for outcome in result.outcomes),
+        "",
+        *(f"{missing.title} is not in the table: {missing.reason}.\n" for missing in result.missing),
+        "Read a token: the weights of all products as their file stores them, plus keys and values in the middle of "
+        "decoding. Share of bandwidth: these bytes a second over the machine's measured read bandwidth. Peak memory: "
+        "VmHWM, the process's largest resident set with interpreter, runtime and mapped files.\n",
+        *_ratios(result.ratios),
+        "Versions: " + "; ".join(f"{one.title}: {_versions(one.versions)}" for one in result.outcomes) + ".\n",
+    ]
+
+
+def build_time(result: BuildTime) -> list[str]:
+    """The steps of a build."""
+    return [
+        "## Time of a build\n",
+        f"`python -m benchmarks.build_time`, {result.date}. `chipwise build {result.model}.gguf --target host --recipe "
+        f"{result.recipe}`, verified on {result.cases} queries; the gate {_passed(result.gate_passed)}.\n",
+        _machine(result.machine, [result.load_average]),
+        "| step | seconds | peak memory so far | found |",
+        "|---|---|---|---|",
+        *(f"| {s.name} | {s.duration_s:.1f} | {_megabytes(s.peak_bytes)} | {s.note} |" for s in result.steps),
+        f"| all steps | {result.total_s:.1f} | | |",
+        f"| the whole command | {result.wall_s:.1f} | | {_goal(result.met, f'under {result.goal_s:.0f} s')} |",
+        "",
+    ]
+
+
+def write_memory(result: WriteMemory) -> list[str]:
+    """Memory of writing graphs."""
+    return [
+        "## Memory of writing a model\n",
+        f"`python -m benchmarks.write_memory`, {result.date}. {result.model} written as ONNX in float32; the process's "
+        "own memory (RssAnon) at its peak over the size of the weights written.\n",
+        "| graphs | written | own memory | ratio | VmHWM |",
+        "|---|---|---|---|---|",
+        *(
+            f"| {w.form} | {_megabytes(w.written_bytes)} | {_megabytes(w.anonymous_bytes)} | {w.ratio:.2f} "
+            f"| {_megabytes(w.peak_bytes)} |"
+            for w in result.written
+        ),
+        "",
+        f"Goal: at most {result.goal}: {'met' if result.met else 'missed'}.\n",
+    ]
+
+
+def _outcome(outcome: Outcome) -> str:
+    read = outcome.weights_read_bytes + outcome.kv_read_bytes
+    cells = [
+        outcome.title, _rate(outcome.prefill), _rate(outcome.decode), _megabytes(read),
+        f"{outcome.bandwidth_share:.2f}", _megabytes(outcome.peak_bytes), f"{outcome.open_s:.2f} s",
+    ]  # fmt: skip
+    return f"| {' | '.join(cells)} |"
+
+
+def _ratios(ratios: Sequence[Ratio]) -> list[str]:
+    if not ratios:
+        return ["No peer was there to compare with.\n"]
+    rows = ["| chipwise against the best peer | ratio | rounds | goal | |", "|---|---|---|---|---|"]
+    for ratio in ratios:
+        spread = "" if ratio.lowest is None or ratio.highest is None else f"{ratio.lowest:.2f} to {ratio.highest:.2f}"
+        bound = "at most" if ratio.measure == "memory" else "at least"
+        verdict = "met" if ratio.met else f"missed by {abs(ratio.value / ratio.goal - 1):.0%}"
+        against = f"{ratio.measure}, against {ratio.against}"
+        rows.append(f"| {against} | **{ratio.value:.2f}** | {spread} | {bound} {ratio.goal} | {verdict} |")
+    return [*rows, ""]
+
+
+def _machine(machine: MachineFacts, loads: Sequence[float]) -> str:
+    memory = f", {machine.memory_bytes / 2**30:.0f} GiB" if machine.memory_bytes else ""
+    caches = ", ".join(f"{name} {size >> 10} KiB" for name, size in machine.cache_bytes.items())
+    busy = f"{min(loads):.1f}" if max(loads) - min(loads) < 0.05 else f"{min(loads):.1f} to {max(loads):.1f}"
+    return (
+        f"Machine: {machine.cpu}, {machine.cores} cores ({' '.join(machine.features)}), {caches}{memory}, "
+        f"{machine.system}; reads {machine.read_bps / 1e9:.1f} GB/s ({machine.read_note}). Load average {busy}.\n"
+    )
+
+
+def _goal(met: bool, words: str) -> str:
+    return f"goal: {words}, {'met' if met else 'missed'}"
+
+
+def _passed(passed: bool) -> str:
+    return "passed" if passed else "**failed**"
+
+
+def _rate(rate: Rate) -> str:
+    return f"{rate.median:.0f} ({rate.lowest:.0f}-{rate.highest:.0f})"
+
+
+def _versions(versions: dict[str, str]) -> str:
+    return ", ".join(f"{name} {number}" for name, number in versions.items())
+
+
+def _megabytes(size: int | None) -> str:
+    return "" if size is None else f"{size / 1e6:.0f} MB"
+
+
+def main() -> int:
+    """Write the page, or with --check compare it; 1 if it is out of date."""
+    if sys.argv[1:] not in ([], ["--check"]):
+        print("usage: python -m benchmarks.render [--check]", file=sys.stderr)
+        return 2
+    text = render()
+    if not sys.argv[1:]:
+        PAGE.write_text(text, "utf-8")
+        print(f"{PAGE.relative_to(ROOT)} written")
+    elif not PAGE.exists() or PAGE.read_text("utf-8") != text:
+        print(f"{PAGE.relative_to(ROOT)} is out of date; run python -m benchmarks.render")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,236 @@
+"""What the benchmarks found, as results/*.json keep it. Numbers carry their units in their names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import TypeAdapter
+
+from benchmarks.workload import Workload
+from chipwise.files import write_atomic
+
+RESULTS = Path(__file__).parent / "results"
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class MachineFacts:
+    """The machine of a run.
+
+    Attributes:
+        cpu: Its model.
+        cores: Cores that may be used.
+        memory_bytes: Main memory.
+        cache_bytes: Caches by level.
+        features: Instruction sets that matter to the kernels.
+        system: Operating system and architecture.
+        read_bps: Reads of main memory by all cores, the best measured before and after the rounds.
+        read_note: How it was measured.
+    """
+
+    cpu: str
+    cores: int
+    memory_bytes: int | None
+    cache_bytes: dict[str, int]
+    features: tuple[str, ...]
+    system: str
+    read_bps: float
+    read_note: str
+
+
+@dataclass(frozen=True)
+class Round:
+    """One round of a contestant: times, and the load average when it began."""
+
+    prefill_s: float
+    decode_s: float
+    load_average: float
+
+
+@dataclass(frozen=True)
+class Rate:
+    """Tokens a second over the rounds."""
+
+    median: float
+    lowest: float
+    highest: float
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A contestant's rounds and what follows from them.
+
+    Attributes:
+        name: Its key.
+        title: Its name for people.
+        versions: Versions in its environment.
+        open_s: Time to open the model.
+        weights_read_bytes: Weights a decoded token reads, as stored.
+        kv_read_bytes: Keys and values a token reads in the middle of decoding.
+        peak_bytes: The process's VmHWM at the end: weights, runtime and interpreter, mapped files included.
+        rounds: The rounds after the warm-up.
+        prefill: Prompt tokens a second.
+        decode: New tokens a second.
+        bandwidth_share: Bytes read a second while decoding over the machine's read bandwidth.
+        first_tokens: The first tokens decoded, to see that the engines do the same work.
+    """
+
+    name: str
+    title: str
+    versions: dict[str, str]
+    open_s: float
+    weights_read_bytes: int
+    kv_read_bytes: int
+    peak_bytes: int
+    rounds: tuple[Round, ...]
+    prefill: Rate
+    decode: Rate
+    bandwidth_share: float
+    first_tokens: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """chipwise against the best peer.
+
+    Attributes:
+        measure: ``decode``, ``prefill`` or ``memory``.
+        value: Median over the rounds of chipwise's rate over the peer's in the same round; for memory the peaks.
+        lowest: The lowest round; None for memory.
+        highest: The highest round; None for memory.
+        against: Title of the peer.
+        goal: What it should be: at least for rates, at most for memory.
+        met: Whether it is.
+    """
+
+    measure: str
+    value: float
+    lowest: float | None
+    highest: float | None
+    against: str
+    goal: float
+    met: bool
+
+
+@dataclass(frozen=True)
+class Missing:
+    """A peer that was not there, and why."""
+
+    title: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class DecodePrefill:
+    """results/decode_prefill.json.
+
+    Attributes:
+        date: When.
+        model: Its name.
+        gate_passed: Whether verification was content with the bundle.
+        machine: Where.
+        workload: What every contestant ran.
+        outcomes: The contestants that ran.
+        missing: The peers that did not.
+        ratios: chipwise against the best of them.
+    """
+
+    date: str
+    model: str
+    gate_passed: bool
+    machine: MachineFacts
+    workload: Workload
+    outcomes: tuple[Outcome, ...]
+    missing: tuple[Missing, ...]
+    ratios: tuple[Ratio, ...]
+
+
+@dataclass(frozen=True)
+class BuildStep:
+    """One step of a build: its name, time, the process's peak memory by its end, and what it found."""
+
+    name: str
+    duration_s: float
+    peak_bytes: int | None
+    note: str
+
+
+@dataclass(frozen=True)
+class BuildTime:
+    """results/build_time.json: one build with verification.
+
+    Attributes:
+        date: When.
+        model: Its name.
+        machine: Where.
+        recipe: Its recipe.
+        cases: Queries verified.
+        load_average: Of the machine when it began.
+        gate_passed: Whether verification was content.
+        steps: Its steps.
+        total_s: The steps' sum.
+        wall_s: Of the whole command.
+        goal_s: What wall_s should stay under.
+        met: Whether it does.
+    """
+
+    date: str
+    model: str
+    machine: MachineFacts
+    recipe: str
+    cases: int
+    load_average: float
+    gate_passed: bool
+    steps: tuple[BuildStep, ...]
+    total_s: float
+    wall_s: float
+    goal_s: float
+    met: bool
+
+
+@dataclass(frozen=True)
+class Written:
+    """What writing a form of the model took.
+
+    Attributes:
+        form: ``fused`` or ``portable``.
+        written_bytes: Weights on disk.
+        anonymous_bytes: Peak of the process's own memory (RssAnon) above where it stood before.
+        peak_bytes: VmHWM, with the pages of the mapped source file.
+        ratio: anonymous_bytes over written_bytes.
+    """
+
+    form: str
+    written_bytes: int
+    anonymous_bytes: int
+    peak_bytes: int
+    ratio: float
+
+
+@dataclass(frozen=True)
+class WriteMemory:
+    """results/write_memory.json: memory of writing a model's graphs in float32."""
+
+    date: str
+    model: str
+    versions: dict[str, str]
+    written: tuple[Written, ...]
+    goal: float
+    met: bool
+
+
+def save(result: object, path: Path) -> None:
+    """Write a result as JSON, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomic(path, TypeAdapter(type(result)).dump_json(result, indent=1).decode() + "\n")
+
+
+def load(kind: type[T], path: Path) -> T:
+    """Read a result.
+
+    Raises:
+        pydantic.ValidationError: The file is not of this kind.
+    """
+    return TypeAdapter(kind).validate_json(path.read_bytes(), strict=True, extra="forbid")

@@ -1,0 +1,63 @@
+"""Results as the benchmarks would find them, with made-up numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from benchmarks.results import (
+    BuildStep,
+    BuildTime,
+    DecodePrefill,
+    MachineFacts,
+    Missing,
+    Outcome,
+    Round,
+    WriteMemory,
+    Written,
+)
+from benchmarks.summary import rate, ratios
+from benchmarks.workload import Workload
+
+MACHINE = MachineFacts(
+    cpu="A processor", cores=2, memory_bytes=8 << 30, cache_bytes={"l2": 1 << 20}, features=("avx2",),
+    system="Linux x86_64", read_bps=25e9, read_note="measured",
+)  # fmt: skip
+
+
+def outcome(
+    name: str,
+    prefill_s: Sequence[float] = (0.25, 0.5),
+    decode_s: Sequence[float] = (0.5, 1.0),
+    peak_bytes: int = 200_000_000,
+) -> Outcome:
+    return Outcome(
+        name=name,
+        title=name,
+        versions={"python": "3.11.0"},
+        open_s=0.5,
+        weights_read_bytes=80_000_000,
+        kv_read_bytes=5_000_000,
+        peak_bytes=peak_bytes,
+        rounds=tuple(Round(p, d, 0.25) for p, d in zip(prefill_s, decode_s, strict=True)),
+        prefill=rate(128, prefill_s),
+        decode=rate(64, decode_s),
+        bandwidth_share=0.4,
+        first_tokens=(1, 2, 3),
+    )
+
+
+def decode_prefill(*, gate_passed: bool = True) -> DecodePrefill:
+    outcomes = (outcome("chipwise", decode_s=(0.8, 1.6)), outcome("genai"))
+    missing = (Missing("llama.cpp Q4_0", "not installed"),)
+    return DecodePrefill(
+        "2026-01-02", "Tiny", gate_passed, MACHINE, Workload(), outcomes, missing, ratios(outcomes)
+    )  # fmt: skip
+
+
+def build_time() -> BuildTime:
+    steps = (BuildStep("read", 1.5, 100_000_000, "a model"), BuildStep("verify w4a16", 60.0, None, "passed"))
+    return BuildTime("2026-01-02", "Tiny", MACHINE, "w4a16", 100, 0.5, True, steps, 61.5, 63.0, 90.0, True)
+
+
+def write_memory() -> WriteMemory:
+    return WriteMemory("2026-01-02", "Tiny", {}, (Written("fused", 500_000_000, 150_000_000, 1, 0.3),), 1.3, True)

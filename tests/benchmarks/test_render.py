@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks import render
+from benchmarks.results import save
+from tests.benchmarks import samples
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    for result in (samples.decode_prefill(), samples.build_time(), samples.write_memory()):
+        name = {"DecodePrefill": "decode_prefill", "BuildTime": "build_time", "WriteMemory": "write_memory"}
+        save(result, tmp_path / f"{name[type(result).__name__]}.json")
+    (tmp_path / "tried.md").write_text("## What was tried\n\nThis and that.\n")
+    return tmp_path
+
+
+def test_the_page_shows_rates_ratios_goals_and_what_is_missing(results: Path) -> None:
+    page = render.render(results, results / "tried.md")
+    assert "| chipwise | 384 (256-512) | 60 (40-80) | 85 MB | 0.40 | 200 MB | 0.50 s |" in page
+    assert "| decode, against genai | **0.62** | 0.62 to 0.62 | at least 1.0 | missed by 38% |" in page
+    assert "| memory, against genai | **1.00** |  | at most 1.1 | met |" in page
+    assert "llama.cpp Q4_0 is not in the table: not installed." in page
+    assert "| read | 1.5 | 100 MB | a model |" in page
+    assert "goal: under 90 s, met" in page
+    assert "| fused | 500 MB | 150 MB | 0.30 | 0 MB |" in page
+    assert page.endswith("This and that.\n")
+
+
+def test_a_bundle_that_failed_its_gate_is_named(results: Path) -> None:
+    assert "failed" not in render.render(results)
+    save(samples.decode_prefill(gate_passed=False), results / "decode_prefill.json")
+    assert "The bundle's gate **failed**." in render.render(results)
+
+
+def test_what_was_not_run_is_said_to_be_not_run(tmp_path: Path) -> None:
+    page = render.render(tmp_path, tmp_path / "none.md")
+    assert page.count("Not run: `python -m benchmarks.") == 3
+
+
+def test_check_tells_an_old_page(results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
+    page = results / "benchmarks.md"
+    monkeypatch.setattr(render, "PAGE", page)
+    monkeypatch.setattr(render, "ROOT", results)
+    monkeypatch.setattr(sys, "argv", ["render", "--check"])
+    assert render.main() == 1
+    assert "out of date" in capsys.readouterr().out
+    page.write_text(render.render(), "utf-8")
+    assert render.main() == 0

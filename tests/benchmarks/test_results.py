@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from benchmarks.results import RESULTS, BuildTime, DecodePrefill, WriteMemory, load, save
+from benchmarks.summary import rate, ratios
+from tests.benchmarks import samples
+
+KINDS = {"decode_prefill": DecodePrefill, "build_time": BuildTime, "write_memory": WriteMemory}
+
+
+@pytest.mark.parametrize("result", [samples.decode_prefill(), samples.build_time(), samples.write_memory()])
+def test_a_result_comes_back_as_it_was_saved(result: object, tmp_path: Path) -> None:
+    save(result, tmp_path / "r.json")
+    assert load(type(result), tmp_path / "r.json") == result
+
+
+@pytest.mark.parametrize(
+    "change", [{"ratios": None}, {"unknown": 1}, {"workload": {"threads": "two"}}, {"machine": {"cores": 2.5}}]
+)
+def test_a_file_of_another_form_is_refused(change: dict, tmp_path: Path) -> None:
+    path = tmp_path / "r.json"
+    save(samples.decode_prefill(), path)
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    with pytest.raises(ValidationError):
+        load(DecodePrefill, path)
+
+
+@pytest.mark.parametrize("path", sorted(RESULTS.glob("*.json")), ids=lambda path: path.stem)
+def test_results_in_the_repository_are_of_their_form(path: Path) -> None:
+    load(KINDS[path.stem], path)
+
+
+def test_rates_and_ratios_in_the_repository_follow_from_its_rounds() -> None:
+    path = RESULTS / "decode_prefill.json"
+    if not path.exists():
+        pytest.skip("not run yet")
+    result = load(DecodePrefill, path)
+    for outcome in result.outcomes:
+        assert outcome.decode == rate(result.workload.new_tokens, [one.decode_s for one in outcome.rounds])
+        assert outcome.prefill == rate(result.workload.prompt_tokens, [one.prefill_s for one in outcome.rounds])
+    assert result.ratios == ratios(result.outcomes)
