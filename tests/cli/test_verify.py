@@ -55,7 +55,7 @@ def built(place: Path, *, words: bool = True, context: int = 64, four_bits: bool
         entry = TensorEntry(INT4 if four_bits else FLOAT32, "decoder", 0, 64)
         info = ModelInfo({"vocab_size": VOCAB, "max_positions": context}, "gguf", "Tiny")
         spec = EngineSpec("tiny", options)
-        return writer.commit(Manifest("tiny", "host", spec, info, test, {"w": entry}))
+        return writer.commit(Manifest("tiny", "host", spec, info, test, tensors={"w": entry}))
 
 
 @pytest.fixture

@@ -98,7 +98,7 @@ class TinySession:
             scores = np.where(hidden, -np.inf, scores)
         scores = np.exp(scores - scores.max(axis=1, keepdims=True))
         attended = scores / scores.sum(axis=1, keepdims=True) @ self._kv[1, read, :end]
-        return ((x + attended) @ self._head).astype(np.float32)
+        return ((x + 2 * attended) @ self._head).astype(np.float32)
 
     def move_slot(self, source: int, target: int, tokens: int) -> None:
         self._kv[:, target, :tokens] = self._kv[:, source, :tokens]

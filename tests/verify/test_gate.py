@@ -20,7 +20,7 @@ NAN = float("nan")
 def quality(
     *, answer: DriftSummary | None = GOOD, fidelity: tuple[Fidelity, ...] = (), cases: tuple[CaseResult, ...] = (CASE,)
 ) -> Quality:
-    checks = (SelfCheck("reference", 9, 1e-8, 1.0), SelfCheck("candidate", 9, 1e-4, 1.0))
+    checks = (SelfCheck("reference", 9, 1e-8, 1e-7, 1.0), SelfCheck("candidate", 9, 1e-4, 1e-3, 1.0))
     return Quality(cases, fidelity, answer, answer, self_checks=checks)
 
 
@@ -105,7 +105,7 @@ def test_nan_cases_and_cases_left_out_fail() -> None:
 
 @pytest.mark.parametrize(("session", "kl"), [("reference", 0.01), ("candidate", 0.1), ("reference", NAN)])
 def test_a_session_that_disagrees_with_itself_fails(session: str, kl: float) -> None:
-    found = Quality((CASE,), self_checks=(SelfCheck(session, 9, kl, 0.9),))
+    found = Quality((CASE,), self_checks=(SelfCheck(session, 9, kl, kl, 0.9),))
     assert failed(found) == [f"self_check_{session}_nats"]
 
 

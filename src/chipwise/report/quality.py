@@ -83,12 +83,14 @@ class SelfCheck:
     Attributes:
         session: ``reference`` or ``candidate``.
         positions: Positions compared.
-        kl_max_nats: The largest KL divergence between the two shapes; it must be close to zero.
+        kl_mean_nats: Mean KL divergence between the two shapes; it must be close to zero.
+        kl_max_nats: The largest.
         top1_agreement: Share of positions where both shapes choose the same token.
     """
 
     session: str
     positions: int
+    kl_mean_nats: float
     kl_max_nats: float
     top1_agreement: float
 

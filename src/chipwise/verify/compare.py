@@ -131,7 +131,7 @@ class _Pair:
         return cases
 
     def check(self, prompts: Sequence[Prompt], answers: Sequence[Answer]) -> tuple[SelfCheck, ...]:
-        """Both sessions against themselves, on the reference's answers."""
+        """Both sessions against themselves, on the reference's answers to the wave that was just run."""
         tokens = [answer.tokens for answer in answers]
         return tuple(
             self_check(session, name, prompts, tokens, chunk_tokens=self.chunk_tokens)

@@ -23,9 +23,9 @@ class Thresholds:
         keyword_fidelity: Keyword fidelity of a candidate that is judged without a reference, at least.
         keyword_fidelity_reference: The reference's own keyword fidelity, at least. A suite that the reference fails
             cannot show what the candidate lost.
-        self_check_reference_nats: The reference against itself in both shapes, largest KL divergence, at most.
-        self_check_candidate_nats: The candidate against itself. Its activations may be quantized a step at a time,
-            so that shapes differ by more than rounding.
+        self_check_reference_nats: The reference against itself in both shapes, mean KL divergence, at most.
+        self_check_candidate_nats: The candidate against itself. Kernels for one token and for many may quantize
+            activations differently, so that shapes differ by more than rounding.
         cases_nonfinite: Cases with a NaN or infinity on either side, at most.
         cases_not_run: Cases that do not fit the context, at most.
     """
@@ -37,7 +37,7 @@ class Thresholds:
     keyword_fidelity: float = 0.90
     keyword_fidelity_reference: float = 0.50
     self_check_reference_nats: float = 1e-3
-    self_check_candidate_nats: float = 0.05
+    self_check_candidate_nats: float = 0.01
     cases_nonfinite: float = 0
     cases_not_run: float = 0
 
@@ -132,6 +132,6 @@ def _self_checks(quality: Quality, thresholds: Thresholds) -> list[Verdict]:
         "candidate": thresholds.self_check_candidate_nats,
     }
     return [
-        Verdict.judge(f"self_check_{check.session}_nats", check.kl_max_nats, limits[check.session], "max")
+        Verdict.judge(f"self_check_{check.session}_nats", check.kl_mean_nats, limits[check.session], "max")
         for check in quality.self_checks
     ]

@@ -1,4 +1,4 @@
-"""Self-check: a session against itself in both shapes. What it shows is the noise of the comparison, or a fault."""
+"""Self-check: a session against itself in both shapes. What it shows is the noise of a comparison, or a fault."""
 
 from __future__ import annotations
 
@@ -18,61 +18,58 @@ POSITIONS = 16
 def self_check(
     session: Session, name: str, prompts: Sequence[Prompt], answers: Sequence[Sequence[int]], *, chunk_tokens: int
 ) -> SelfCheck:
-    """Compare a text fed at once with the same text fed as prompt and then token by token.
+    """Compare answers fed at once after their prompts with the same answers fed token by token.
 
-    The second time all cases lie in slots side by side and go on together, each at its own length, so that it also
-    shows a slot that reads another's tokens, a position that is counted wrong and a mask that lets padding through.
+    The second time all cases go on together in slots side by side, each at its own length, so that it also shows a
+    slot that reads another's tokens, a position that is counted wrong and a mask that lets the wrong tokens through.
 
     Args:
-        session: The session; its slots are overwritten.
+        session: The session. Slots 0, 1, ... hold the prompts; what is behind them is overwritten.
         name: ``reference`` or ``candidate``.
         prompts: One case a slot.
         answers: An answer to each, at least one token.
-        chunk_tokens: Tokens a prefill step brings.
+        chunk_tokens: Tokens a step of one row brings.
 
     Raises:
         EngineError: The runtime failed.
     """
-    whole = [
-        _after_prompt(session, slot, prompt, answer[: POSITIONS + 1], chunk_tokens)
-        for slot, (prompt, answer) in enumerate(zip(prompts, answers, strict=True))
+    cut = [tuple(answer[: POSITIONS + 1]) for answer in answers]
+    at_once = [
+        _at_once(session, slot, len(prompt.tokens), answer, chunk_tokens)
+        for slot, (prompt, answer) in enumerate(zip(prompts, cut, strict=True))
     ]
-    stepped = _stepped(session, prompts, answers, chunk_tokens)
-    parts = []
-    for answer, one, other in zip(answers, whole, stepped, strict=True):
-        n = min(len(one), len(other))
-        parts.append(drift(one[:n], other[:n], np.array(answer[:n], np.int64)))
+    stepped = _stepped(session, [len(prompt.tokens) for prompt in prompts], cut)
+    parts = [
+        drift(np.stack(one), np.stack(other), np.array(answer[1:], np.int64))
+        for one, other, answer in zip(at_once, stepped, cut, strict=True)
+        if one
+    ]
     both = concatenate(parts)
-    # NaN in either shape makes the maximum NaN, which no limit lets pass.
-    return SelfCheck(name, len(both), float(both.kl_nats.max()), float(both.agree.mean()))
+    if not len(both):
+        # Answers of one token each: no token was fed, and nothing can disagree.
+        return SelfCheck(name, 0, 0.0, 0.0, 1.0)
+    # NaN in either shape makes mean and maximum NaN, which no limit lets pass.
+    return SelfCheck(name, len(both), float(both.kl_nats.mean()), float(both.kl_nats.max()), float(both.agree.mean()))
 
 
-def _after_prompt(session: Session, slot: int, prompt: Prompt, answer: Sequence[int], chunk_tokens: int) -> Logits:
-    """Logits ``[len(answer), vocab]`` that predict each answer token, the whole text fed at once."""
-    text = [*prompt.tokens, *answer[:-1]]
+def _at_once(session: Session, slot: int, past: int, answer: Sequence[int], chunk_tokens: int) -> list[Logits]:
+    """Logits ``[vocab]`` after each token of an answer but its last."""
     kept: list[Logits] = []
-    start = 0
-    for logits in feed(session, slot, text, chunk_tokens=chunk_tokens, logits="all"):
-        kept.append(logits[max(0, len(prompt.tokens) - 1 - start) :].copy())
-        start += len(logits)
-    return np.concatenate(kept)
+    for logits in feed(session, slot, answer[:-1], past=past, chunk_tokens=chunk_tokens, logits="all"):
+        kept.extend(logits.copy())
+    return kept
 
 
-def _stepped(
-    session: Session, prompts: Sequence[Prompt], answers: Sequence[Sequence[int]], chunk_tokens: int
-) -> list[Logits]:
-    """The same logits, the prompt fed alone and the answers one token a step, all slots together."""
-    rows: list[list[Logits]] = []
-    for slot, prompt in enumerate(prompts):
-        *_, last = feed(session, slot, prompt.tokens, chunk_tokens=chunk_tokens, logits="last")
-        rows.append([last[-1].copy()])
-    for i in range(min(POSITIONS, max(len(answer) for answer in answers) - 1)):
+def _stepped(session: Session, pasts: Sequence[int], answers: Sequence[Sequence[int]]) -> list[list[Logits]]:
+    """The same logits, one token a step, all slots together."""
+    kept: list[list[Logits]] = [[] for _ in answers]
+    for i in range(max(len(answer) for answer in answers) - 1):
         # A shorter answer waits at its last token: it is fed again at its place and not compared.
         at = [min(i, len(answer) - 1) for answer in answers]
         tokens = np.array([[answer[j]] for answer, j in zip(answers, at, strict=True)], np.int64)
-        past = np.array([len(prompt.tokens) + j for prompt, j in zip(prompts, at, strict=True)], np.int64)
+        past = np.array([start + j for start, j in zip(pasts, at, strict=True)], np.int64)
         logits = session.step(Batch(0, tokens, past)).logits
         for row, answer in enumerate(answers):
             if i < len(answer) - 1:
-                rows[row].append(logits[row].copy())
-    return [np.stack(row) for row in rows]
+                kept[row].append(logits[row].copy())
+    return kept
