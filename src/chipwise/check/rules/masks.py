@@ -10,9 +10,6 @@ from chipwise.check.check_input import CheckInput, label
 from chipwise.check.mask_sites import mask_sites
 from chipwise.check.rule import Hit, rule
 
-# What masks under a softmax and leaves an 8-bit scale enough steps for the scores.
-_ENOUGH = -64.0
-
 
 @rule
 def mask_range(given: CheckInput) -> Iterator[Hit]:
@@ -21,7 +18,9 @@ def mask_range(given: CheckInput) -> Iterator[Hit]:
     Why: In float16 -1e9 is -inf and a fully masked row becomes NaN; in int8 a range down to -1e4 leaves all scores in
     one step (cosine 0.771 in Rockchip's simulator where a mask of -30 gave 0.9992).
 
-    Limit: About -30 masks under a softmax: exp(-30) is 1e-13.
+    Limit: exp(-30) is 1e-13 of a row's best key, so about -30 masks; where masked scores lie above the best one, as
+    much lower: -65 for SmolLM2-135M, whose layer 10 scores later tokens up to 34 higher (measured on one prompt of 48
+    tokens).
 
     Remedy: The build measures the scores and puts the smallest number that masks in its place, proven equal.
     """
@@ -38,6 +37,6 @@ def mask_range(given: CheckInput) -> Iterator[Hit]:
         "warning" if narrow else "info",
         f"{label(sites[0].softmax)}{more}",
         f"{lowest:g}",
-        f"about -30, not below {_ENOUGH:g}",
+        "about -30 to -65",
         f"{len(sites)} masked softmaxes",
     )
