@@ -64,5 +64,5 @@ def graphs_for(
     contexts += [prompt.context for prompt in texts.prompts]
     shape = PortableShape.choose(target, prompts, contexts, limit=context, asked=options.max_context is not None)
     return PortableGraphs(
-        config, model.weights, shape, folder, target=target.name, prompts=texts.calibration, threads=options.threads
+        config, model.weights, shape, folder, target=target, prompts=texts.calibration, threads=options.threads
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from chipwise.build.decoder_line import read_decoder
+from chipwise.build.graph_line import read_graph
 from chipwise.build.line import Line, Workplace, work_folder
 from chipwise.build.options import BuildOptions
 from chipwise.build.result import BuildResult
@@ -42,11 +43,7 @@ def build(options: BuildOptions, listener: BuildListener | None = None) -> Build
 def _line(options: BuildOptions, target: Target, model: Model) -> Line:
     if isinstance(model.config, DecoderConfig):
         return read_decoder(options, target, model, model.config)
-    kind = model.config.arch if model.config else "an ONNX graph"
-    raise InputError(
-        f"{kind} is no language model that answers", where=options.model,
-        remedy="give a decoder model (llama, qwen2, qwen3, gemma3, phi3) as a folder or GGUF file",
-    )  # fmt: skip
+    return read_graph(options, target, model)
 
 
 def _refuse_output(options: BuildOptions) -> None:

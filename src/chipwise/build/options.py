@@ -19,6 +19,9 @@ class BuildOptions:
         out: Where the bundle shall lie.
         recipe: A recipe's name, or ``auto``: the smallest the target takes that passes the gate.
         queries: The user's queries, for calibration and, without a suite, for verification; None takes general ones.
+        samples: The inputs of an ONNX graph, a file or a folder of .npy or .npz files; None takes queries where the
+            graph reads tokens, else drawn inputs.
+        dims: Sizes of an ONNX graph's symbolic dimensions by name; samples tell them too.
         suite: Cases with keywords to verify on; None verifies on queries.
         max_cases: Cases verified at most.
         max_context: Tokens the graphs must hold; None takes the model's, at most 8192.
@@ -32,6 +35,8 @@ class BuildOptions:
     out: Path
     recipe: str = AUTO
     queries: Path | None = None
+    samples: Path | None = None
+    dims: Mapping[str, int] = field(default_factory=dict)
     suite: Path | None = None
     max_cases: int = 100
     max_context: int | None = None

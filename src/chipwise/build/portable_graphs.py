@@ -25,7 +25,7 @@ from chipwise.model.onnx_file_writer import save_graphs
 from chipwise.model.scheme import FLOAT32, TensorScheme
 from chipwise.model.weights import WeightSource
 from chipwise.quant.calibration import Progress, calibrate
-from chipwise.quant.chip_weights import quantize_for_chip
+from chipwise.quant.chip_weights import per_channel_ops, quantize_for_chip
 from chipwise.quant.decoder_feeds import prompt_feed
 from chipwise.quant.emulate import emulate_activations, stored_values
 from chipwise.quant.recipe import Recipe
@@ -36,6 +36,7 @@ from chipwise.rewrite.edit import inline_functions
 from chipwise.rewrite.mask_range import measure
 from chipwise.rewrite.pass_ import Feed
 from chipwise.rewrite.runner import Runner
+from chipwise.target import Target
 
 Logits = npt.NDArray[np.float32]
 
@@ -53,7 +54,7 @@ class PortableGraphs:
         weights: Its weights.
         shape: The sizes of the static graphs.
         folder: Where graphs are written.
-        target: Name of the chip.
+        target: The chip.
         prompts: Real prompts, by which the mask is chosen.
         threads: Threads of a run.
     """
@@ -65,7 +66,7 @@ class PortableGraphs:
         shape: PortableShape,
         folder: Path,
         *,
-        target: str,
+        target: Target,
         prompts: Sequence[Sequence[int]],
         threads: int,
     ) -> None:
@@ -122,7 +123,7 @@ class PortableGraphs:
                 emulate_activations(graph, twin_ranges(graph, dynamic, ranges))
         schemes = _all_float(pair)
         for graph in pair.values():
-            schemes |= quantize_for_chip(graph, recipe)
+            schemes |= quantize_for_chip(graph, recipe, per_channel_ops=per_channel_ops(self._target))
         return replace(self._save(pair, recipe.name, schemes, emulated=True), ranges=seen)
 
     @cached_property
@@ -186,7 +187,7 @@ class PortableGraphs:
             options={"fuse_qdq": False} if emulated else {},
             schemes=schemes,
             context=self._shape.context,
-            emulates=self._target if emulated else None,
+            emulates=self._target.name if emulated else None,
         )
 
 

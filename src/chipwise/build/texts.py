@@ -52,7 +52,7 @@ def gather_texts(options: BuildOptions, tokenizer: Tokenizer, template: ChatTemp
         QueryFileError: A file is malformed, or every query is longer than the context.
         RequestError: The chat template refuses a conversation.
     """
-    queries = read_queries(options.queries) if options.queries else _general_queries()
+    queries = read_queries(options.queries) if options.queries else general_queries()
     source = {"queries": _described(options.queries) if options.queries else "general ones that come with chipwise"}
     suite_cases: tuple[Case, ...] = ()
     if options.suite:
@@ -99,7 +99,8 @@ def _query_case(index: int, query: Query) -> Case:
     return Case(f"query-{index + 1}", query, max_tokens=_QUERY_ANSWER_TOKENS)
 
 
-def _general_queries() -> list[Query]:
+def general_queries() -> list[Query]:
+    """The queries that come with chipwise, for when the user gives none."""
     with resources.as_file(resources.files("chipwise.build") / "general_queries.jsonl") as path:
         return read_queries(path)
 

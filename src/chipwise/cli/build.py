@@ -20,6 +20,12 @@ from chipwise.report.report import Step
 @click.option("-o", "--output", "out", required=True, type=click.Path(path_type=Path), help="Folder of the bundle.")
 @click.option("--recipe", default="auto", show_default=True, help="auto, fp32, w8a8, w8a16, w4a16, w4a16_g64, ...")
 @click.option("--queries", type=click.Path(path_type=Path), help="Your queries, one JSON a line: calibration data.")
+@click.option(
+    "--samples",
+    type=click.Path(path_type=Path),
+    help="Inputs of an ONNX graph: .npz or .npy, a file or a folder of them.",
+)
+@click.option("--dim", "dims", multiple=True, metavar="NAME=SIZE", help="Size of an ONNX dimension; may be repeated.")
 @click.option("--suite", type=click.Path(path_type=Path), help="Cases with keywords, one JSON a line.")
 @click.option("--cases", "max_cases", type=click.IntRange(1), default=100, show_default=True, help="Cases verified.")
 @click.option("--context", "max_context", type=click.IntRange(16), help="Tokens a conversation may have.")
@@ -32,6 +38,8 @@ def build(
     out: Path,
     recipe: str,
     queries: Path | None,
+    samples: Path | None,
+    dims: tuple[str, ...],
     suite: Path | None,
     max_cases: int,
     max_context: int | None,
@@ -39,12 +47,15 @@ def build(
     threads: int,
     overwrite: bool,
 ) -> None:
-    """Build MODEL (a folder, a .gguf file, or hf:org/name) for a target: check, rewrite, quantize, verify, bundle.
+    """Build MODEL for a target: check, rewrite, quantize, verify, bundle.
+
+    MODEL is a Hugging Face folder, a .gguf or .onnx file, or hf:OWNER/NAME.
 
     Exit code 1 if the gate fails; the bundle is then at OUTPUT.failed, and what was at OUTPUT stays.
     """
     options = BuildOptions(
-        model=model, target=target, out=out, recipe=recipe, queries=queries, suite=suite, max_cases=max_cases,
+        model=model, target=target, out=out, recipe=recipe, queries=queries, samples=samples,
+        dims=_dims(dims), suite=suite, max_cases=max_cases,
         max_context=max_context, gate=_parsed(overrides), threads=threads, overwrite=overwrite,
     )  # fmt: skip
     result = run_build(options, _Printer())
@@ -83,10 +94,22 @@ class _Printer:
 def _print_outcome(result: BuildResult) -> None:
     for verdict in result.report.verdicts:
         click.echo(f"  {verdict.line()}")
+    for item in result.report.not_run:
+        click.echo(f"  not run: {item.what} ({item.why})")
     total_s = sum(step.duration_s for step in result.report.steps)
     click.echo(f"{'passed' if result.passed else 'FAILED'} with {result.recipe} in {total_s:.0f} s")
     click.echo(f"bundle: {result.bundle}")
     click.echo(f"report: {result.bundle / 'report.html'}")
+
+
+def _dims(texts: tuple[str, ...]) -> dict[str, int]:
+    sizes = {}
+    for text in texts:
+        name, _, size = text.rpartition("=")
+        if not name or not size.isdecimal() or int(size) < 1:
+            raise InputError(f"{text!r} is no dimension", where="--dim", remedy="write it like --dim sequence=128")
+        sizes[name] = int(size)
+    return sizes
 
 
 def _parsed(overrides: tuple[str, ...]) -> dict[str, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 import onnx_ir as ir
@@ -11,13 +12,16 @@ from chipwise.quant.float16 import store_float16, store_table_float16
 from chipwise.quant.int_weights import IntGrid, quantize_int_weights
 from chipwise.quant.recipe import Recipe
 from chipwise.quant.weight_only import quantize_weights
+from chipwise.target.target import Target
 
 # The kernel that computes in float32: a chip with 16-bit activations does not round them to int8 on the way.
 _FLOAT_KERNEL = 1
 
 
-def quantize_for_chip(model: ir.Model, recipe: Recipe) -> dict[str, TensorScheme]:
-    """Store a portable decoder's weights in a recipe's precision, in place.
+def quantize_for_chip(
+    model: ir.Model, recipe: Recipe, *, per_channel_ops: Collection[str] | None = None
+) -> dict[str, TensorScheme]:
+    """Store a portable graph's weights in a recipe's precision, in place.
 
     1. fp16: all of them rounded through float16.
     2. 8 or 4 bits a channel or tensor: integers with a DequantizeLinear in front of the product.
@@ -25,6 +29,11 @@ def quantize_for_chip(model: ir.Model, recipe: Recipe) -> dict[str, TensorScheme
 
     The output layer is a product like the others, in the same bits. Embeddings are looked up in float16 by the CPU. A
     vendor's toolkit rounds the weights it is given, so no error is made up for here.
+
+    Args:
+        model: The graph.
+        recipe: The recipe.
+        per_channel_ops: Operators whose weights the chip takes with a scale a channel; None for all.
 
     Returns:
         The scheme of each weight by its name.
@@ -37,6 +46,13 @@ def quantize_for_chip(model: ir.Model, recipe: Recipe) -> dict[str, TensorScheme
         return store_float16(model)
     schemes = store_table_float16(model)
     if recipe.group_size is None:
-        return schemes | quantize_int_weights(model, IntGrid(recipe.weight_bits, recipe.per_channel))
+        grid = IntGrid(recipe.weight_bits, recipe.per_channel)
+        return schemes | quantize_int_weights(model, grid, per_channel_ops=per_channel_ops)
     rounded = replace(recipe, head_bits=recipe.weight_bits)
     return schemes | quantize_weights(model, rounded, accuracy_level=_FLOAT_KERNEL)
+
+
+def per_channel_ops(target: Target) -> tuple[str, ...] | None:
+    """Operators whose weights a target takes with a scale a channel; None where nobody says."""
+    found = target.constraints.per_channel_ops
+    return None if found is None else tuple(found.value)

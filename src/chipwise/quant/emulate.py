@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 
 import onnx_ir as ir
 
-from chipwise.check.constants import constant_array, constant_tensor
+from chipwise.check.constants import constant_tensor
 from chipwise.errors import RewriteError
 from chipwise.quant.affine import Affine, affine
 from chipwise.quant.calibration import ValueRange
@@ -86,8 +86,9 @@ def emulate_activations(model: ir.Model, ranges: Mapping[str, ValueRange]) -> di
     for value in values:
         insert_pair(graph, value, scales[str(value.name)])
     for value in constants:
-        array = constant_array(value)
-        if array is not None:
+        tensor = constant_tensor(value)
+        if tensor is not None:
+            array = tensor.numpy()
             insert_pair(graph, value, affine(float(array.min()), float(array.max())))
     return scales
 

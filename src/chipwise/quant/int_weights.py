@@ -5,7 +5,8 @@ Weights are read and quantized one at a time when the model is saved, so memory 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,7 @@ from chipwise.model.scheme import TensorScheme
 
 _MICROSOFT = "com.microsoft"
 _HEAD = "lm_head"
+_PRODUCTS = ("MatMul", "Gemm", "Conv", "ConvTranspose")
 _DTYPES = {8: ir.DataType.INT8, 4: ir.DataType.INT4}
 # A scale below it makes float32 products subnormal.
 _SMALLEST_SCALE = float(np.finfo(np.float32).tiny)
@@ -49,10 +51,17 @@ class IntGrid:
         return TensorScheme(self.bits, "int8" if self.bits == 8 else "int4", None, own, True, "float32")
 
 
-def quantize_int_weights(model: ir.Model, grid: IntGrid) -> dict[str, TensorScheme]:
-    """Give every MatMul, Gemm and Conv with constant weights integers instead, in place.
+def quantize_int_weights(
+    model: ir.Model, grid: IntGrid, *, per_channel_ops: Collection[str] | None = None
+) -> dict[str, TensorScheme]:
+    """Give every MatMul, Gemm and convolution with constant weights integers instead, in place.
 
     A weight keeps its name in the result; what is stored is named ``NAME.packed`` and ``NAME.scales``.
+
+    Args:
+        model: The graph.
+        grid: How weights become integers.
+        per_channel_ops: Operators whose weights may have a scale a channel; None for all.
 
     Returns:
         The scheme of each weight by its name.
@@ -69,8 +78,10 @@ def quantize_int_weights(model: ir.Model, grid: IntGrid) -> dict[str, TensorSche
             continue
         if weight.name not in dense:
             name = _stored_name(model.graph, node, weight, grid)
-            dense[weight.name] = _dequantized(model.graph, node, weight, name, axis, grid)
-            schemes[name] = grid.scheme(axis)
+            whole = per_channel_ops is not None and node.op_type not in per_channel_ops
+            own = replace(grid, per_channel=False) if whole else grid
+            dense[weight.name] = _dequantized(model.graph, node, weight, name, axis, own)
+            schemes[name] = own.scheme(axis)
         node.replace_input_with(1, dense[weight.name])
     drop_unused_initializers(model)
     return schemes
@@ -78,7 +89,7 @@ def quantize_int_weights(model: ir.Model, grid: IntGrid) -> dict[str, TensorSche
 
 def output_axis(node: ir.Node) -> int | None:
     """The axis of a constant weight along which its output channels lie; None if the node has none."""
-    if node.domain or node.op_type not in ("MatMul", "Gemm", "Conv") or len(node.inputs) < 2:
+    if node.domain or node.op_type not in _PRODUCTS or len(node.inputs) < 2:
         return None
     weight = node.inputs[1]
     if weight is None or not weight.is_initializer() or weight.is_graph_input() or weight.const_value is None:
@@ -86,8 +97,8 @@ def output_axis(node: ir.Node) -> int | None:
     rank = len(weight.const_value.shape)
     if weight.const_value.dtype != ir.DataType.FLOAT or rank < 2:
         return None
-    if node.op_type == "Conv":
-        return 0
+    if node.op_type in ("Conv", "ConvTranspose"):
+        return 0 if node.op_type == "Conv" else 1
     if node.op_type == "Gemm":
         return 0 if node.attributes.get_int("transB", 0) else 1
     return rank - 1

@@ -9,7 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
+from chipwise.check.constants import constant_array
 from chipwise.quant.affine import Affine
+from chipwise.quant.calibration import ValueRange
 
 
 def insert_pair(graph: ir.Graph, value: ir.Value, scale: Affine, *, users: Iterable[ir.Node] | None = None) -> None:
@@ -61,3 +63,19 @@ def add_initializer(graph: ir.Graph, name: str, array: npt.NDArray[Any]) -> ir.V
     value = ir.Value(name=name, shape=ir.Shape(array.shape), type=ir.TensorType(tensor.dtype), const_value=tensor)
     graph.register_initializer(value)
     return value
+
+
+def pair_ranges(model: ir.Model) -> dict[str, ValueRange]:
+    """The ranges that the scales of a quantized graph span, by the value they belong to."""
+    found = {}
+    for node in model.graph:
+        if node.op_type != "QuantizeLinear" or any(value is None for value in node.inputs[:3]):
+            continue
+        value, scale, zero = (given for given in node.inputs[:3] if given is not None)
+        step, middle = constant_array(scale), constant_array(zero)
+        if step is None or middle is None or step.size != 1 or value.is_initializer():
+            continue
+        info = np.iinfo(middle.dtype)
+        low, high = (float(step) * (end - int(middle)) for end in (info.min, info.max))
+        found[str(value.name)] = ValueRange(low, high)
+    return found

@@ -1,0 +1,66 @@
+"""The gate for graphs that are no decoders: how close their outputs must stay."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+
+from chipwise.errors import InputError
+from chipwise.report import Verdict
+from chipwise.report.report import LayerCosine
+
+
+@dataclass(frozen=True)
+class GraphThresholds:
+    """What a candidate must hold, for its worst output. The defaults are for 8-bit weights.
+
+    The cosine of the whole output alone hides damage: outlier channels read 0.9997 whole and 0.51 a channel in
+    Rockchip's simulator.
+
+    Attributes:
+        output_cosine: Cosine of an output taken as one vector over all samples, at least.
+        channel_cosine: Mean over an output's channels of each channel's cosine, at least.
+        samples_nonfinite: Samples with a NaN or infinity in an output, at most.
+    """
+
+    output_cosine: float = 0.99
+    channel_cosine: float = 0.98
+    samples_nonfinite: float = 0
+
+    @classmethod
+    def for_weight_bits(cls, bits: int) -> GraphThresholds:
+        """The defaults for weights of some width."""
+        if bits >= 16:
+            return cls(0.9999, 0.999)
+        return cls() if bits >= 8 else cls(0.97, 0.95)
+
+    def with_overrides(self, values: Mapping[str, float]) -> GraphThresholds:
+        """These thresholds with some set by the user.
+
+        Raises:
+            InputError: A name is no threshold's, or a value is no number.
+        """
+        names = [field.name for field in fields(self)]
+        for name, value in values.items():
+            if name not in names:
+                raise InputError(f"no threshold named {name!r}", remedy=f"for a graph there are {', '.join(names)}")
+            if math.isnan(value):
+                raise InputError(f"the threshold {name} is not a number", remedy="give one, e.g. 0.98")
+        return replace(self, **values)
+
+
+def judge_graph(outputs: Sequence[LayerCosine], nonfinite: int, thresholds: GraphThresholds) -> tuple[Verdict, ...]:
+    """Hold the worst output against the thresholds. A NaN never passes, and no output is no pass."""
+    whole = min((_ordered(one.whole) for one in outputs), default=-1.0)
+    channels = min((_ordered(one.mean) for one in outputs), default=-1.0)
+    return (
+        Verdict.judge("output_cosine", whole, thresholds.output_cosine, "min"),
+        Verdict.judge("channel_cosine", channels, thresholds.channel_cosine, "min"),
+        Verdict.judge("samples_nonfinite", nonfinite, thresholds.samples_nonfinite, "max"),
+    )
+
+
+def _ordered(cosine: float) -> float:
+    """A NaN as the worst there is: ``min`` would pass over it."""
+    return -1.0 if math.isnan(cosine) else cosine

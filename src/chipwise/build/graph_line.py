@@ -1,0 +1,167 @@
+"""The line for graphs that are no decoders: rewrite for the target, quantize, compare output by output."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from chipwise.build.graph_candidates import GraphCandidates
+from chipwise.build.graph_file import GraphFile, all_float
+from chipwise.build.graph_finish import GraphResult, write_graph_bundle
+from chipwise.build.graph_trial import GraphTrial, run_graph_trial
+from chipwise.build.line import Workplace, for_outcome
+from chipwise.build.options import BuildOptions
+from chipwise.build.recipes import recipes_to_try
+from chipwise.build.result import BuildResult
+from chipwise.build.samples import Samples, gather_samples
+from chipwise.check.infer import infer_types
+from chipwise.check.load import load_graph
+from chipwise.check.run import check
+from chipwise.errors import ModelFormatError
+from chipwise.model.config import EncoderConfig
+from chipwise.model.encoder import EncoderSpec, build_encoder
+from chipwise.model.model import Model
+from chipwise.quant.recipe import Recipe
+from chipwise.report import Finding
+from chipwise.report.report import RewriteStep
+from chipwise.rewrite.pass_ import RewriteContext
+from chipwise.rewrite.passes.ort_fusions import OrtFusions
+from chipwise.rewrite.pipeline import run_passes
+from chipwise.rewrite.plan import passes_for
+from chipwise.target import Target
+
+# What `auto` tries, the smallest first.
+_AUTO_RECIPES = ("w8a8", "fp16", "fp32")
+_PROOF_SAMPLES = 2
+_MULTIPLE = 16
+
+
+def read_graph(options: BuildOptions, target: Target, model: Model) -> GraphLine:
+    """Read or write the graph, gather samples, and settle what to try.
+
+    Raises:
+        InputError: The samples, queries or recipe are wrong, or the target does not take the recipe.
+        ModelFormatError: The file holds no graph.
+    """
+    recipes = recipes_to_try(options, target, _AUTO_RECIPES)
+    graph = _graph(model)
+    static = target.constraints.static_shapes
+    multiple = _MULTIPLE if static is not None and static.value else None
+    samples = gather_samples(options, graph, model.tokenizer, multiple=multiple, longest=_longest(options, model))
+    return GraphLine(options, target, model, graph, samples, recipes, fixed=multiple is not None)
+
+
+@dataclass(frozen=True)
+class GraphLine:
+    """A graph's build, once everything is read.
+
+    Attributes:
+        options: What the user asked for.
+        target: The target.
+        model: The model.
+        graph: Its graph as it came.
+        samples: What it is calibrated and verified on.
+        recipes: What is tried, in order.
+        fixed: Whether the target wants every size fixed.
+    """
+
+    options: BuildOptions
+    target: Target
+    model: Model
+    graph: ir.Model
+    samples: Samples
+    recipes: tuple[Recipe, ...]
+    fixed: bool
+
+    def describe(self) -> str:
+        """What was read, in one line."""
+        nodes, samples = sum(1 for _ in self.graph.graph), self.samples
+        kind = self.model.config.arch if self.model.config else "ONNX graph"
+        return (
+            f"{self.model.source.name}: {kind}, {nodes} nodes; {len(samples.calibration)} samples to calibrate, "
+            f"{len(samples.held_out)} to verify, {samples.source}"
+        )
+
+    def check(self) -> Sequence[Finding]:
+        """The model held against the target, with the sizes it shall have."""
+        dims = self._dims() if self.model.onnx_path is not None else {}
+        return check(self.model, self.target, recipe=self.recipes[-1].name, dims=dims)
+
+    def build(self, place: Workplace) -> BuildResult:
+        """Rewrite and prove, try the recipes, bundle the one that is kept."""
+        log = place.log
+        with log.step("prove rewrites") as note:
+            reference, rewrites = self._reference(place)
+            changed = [step.name for step in rewrites if step.modified]
+            note.text = f"float32, {reference.size_bytes // 1_000_000} MB; {', '.join(changed) or 'nothing to change'}"
+        candidates = GraphCandidates(reference, self.target, place.folder, self.options.threads or 2)
+        trials: list[GraphTrial] = []
+        for recipe in self.recipes:
+            trials.append(self._try(recipe, reference, candidates, place))
+            if trials[-1].passed:
+                break
+        chosen = trials[-1]
+        options = for_outcome(self.options, passed=chosen.passed)
+        with log.step("bundle") as note:
+            found = GraphResult(self.target, self.model, self.samples, place.findings, rewrites, trials)
+            made = write_graph_bundle(options, found, log.steps)
+            note.text = f"{found.name} at {options.out}"
+        return BuildResult(made.path, made.report, chosen.recipe.name)
+
+    def _reference(self, place: Workplace) -> tuple[GraphFile, tuple[RewriteStep, ...]]:
+        context = RewriteContext(
+            samples=tuple(self.samples.held_out[:_PROOF_SAMPLES]),
+            dims=self._dims(),
+            threads=self.options.threads or 2,
+        )
+        # Fused operators have no integer form: they would stay in floating point.
+        fuses = not any(recipe.integer_activations for recipe in self.recipes)
+        passes = [one for one in passes_for(self.target) if fuses or not isinstance(one, OrtFusions)]
+        result = run_passes(self.graph, passes, context)
+        steps = tuple(
+            RewriteStep(step.name, int(step.modified), step.max_abs_diff if step.modified else None, _notes(step.notes))
+            for step in result.steps
+        )
+        infer_types(result.model)
+        return GraphFile.save(result.model, place.folder, "reference", all_float(result.model)), steps
+
+    def _try(self, recipe: Recipe, reference: GraphFile, candidates: GraphCandidates, place: Workplace) -> GraphTrial:
+        log, candidate = place.log, reference
+        if recipe.quantizes:
+            with log.step(f"quantize {recipe.name}") as note:
+                candidate = candidates.make(recipe, self.samples.calibration, log.listener.progress)
+                emulated = f", emulates {candidate.emulates}'s arithmetic on this machine" if candidate.emulates else ""
+                note.text = f"{candidate.size_bytes // 1_000_000} MB{emulated}"
+        with log.step(f"verify {recipe.name}") as note:
+            trial = run_graph_trial(
+                recipe, reference, candidate, self.samples, self.options.gate,
+                threads=self.options.threads or 2, progress=log.listener.progress,
+            )  # fmt: skip
+            note.text = trial.headline()
+        return trial
+
+    def _dims(self) -> dict[str, int]:
+        """Sizes the user named; for a target of fixed shapes those of the samples too."""
+        found = self.samples.dims(self.graph.graph) if self.fixed else {}
+        return {**found, **self.options.dims}
+
+
+def _graph(model: Model) -> ir.Model:
+    if model.onnx_path is not None:
+        return load_graph(model.onnx_path)
+    if not isinstance(model.config, EncoderConfig) or model.weights is None:
+        raise ModelFormatError("no graph and no weights", where=str(model.source.path))
+    graph = build_encoder(model.config, model.weights, EncoderSpec())
+    infer_types(graph)
+    return graph
+
+
+def _longest(options: BuildOptions, model: Model) -> int:
+    limit = model.config.max_positions if isinstance(model.config, EncoderConfig) else 512
+    return min(limit, options.max_context or limit)
+
+
+def _notes(notes: Sequence[str]) -> str:
+    return "; ".join(notes)

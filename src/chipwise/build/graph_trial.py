@@ -1,0 +1,157 @@
+"""GraphTrial: one recipe of a graph that is no decoder, compared with the float graph on samples held out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx_ir as ir
+
+from chipwise.build.graph_file import GraphFile
+from chipwise.build.graph_gate import GraphThresholds, judge_graph
+from chipwise.build.samples import Samples
+from chipwise.errors import EngineError
+from chipwise.quant.calibration import Progress
+from chipwise.quant.recipe import Recipe
+from chipwise.report import Finding, Verdict
+from chipwise.report.report import LayerCosine
+from chipwise.rewrite.pass_ import Feed
+from chipwise.rewrite.runner import Runner
+from chipwise.verify.cosine import ChannelCosine
+from chipwise.verify.layers import tap
+
+_LAYER_SAMPLES = 4
+_LAYERS = 64
+_RANGE_SAMPLES = 16
+_PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul", "LayerNormalization")
+
+
+@dataclass(frozen=True)
+class GraphTrial:
+    """A recipe and what verification said of it.
+
+    Attributes:
+        recipe: The recipe.
+        candidate: Its graph.
+        outputs: Cosines of each output over all samples.
+        layers: Cosines of products inside; empty for the reference itself.
+        samples: Samples compared.
+        verdicts: What the gate says.
+        findings: What calibration did not foresee.
+    """
+
+    recipe: Recipe
+    candidate: GraphFile
+    outputs: tuple[LayerCosine, ...]
+    layers: tuple[LayerCosine, ...]
+    samples: int
+    verdicts: tuple[Verdict, ...]
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        """Whether every verdict passed."""
+        return all(verdict.passed for verdict in self.verdicts)
+
+    def headline(self) -> str:
+        """The outcome in one line."""
+        failed = [verdict.line() for verdict in self.verdicts if not verdict.passed]
+        if failed:
+            return f"gate failed: {'; '.join(failed)}"
+        worst = min(self.outputs, key=lambda one: one.whole)
+        return f"gate passed on {self.samples} samples, worst output cosine {worst.whole:.5f} ({worst.name})"
+
+
+def run_graph_trial(
+    recipe: Recipe,
+    reference: GraphFile,
+    candidate: GraphFile,
+    samples: Samples,
+    gate: Mapping[str, float],
+    *,
+    threads: int,
+    progress: Progress,
+) -> GraphTrial:
+    """Run both graphs on the samples held out, as an engine runs them, and hold the outputs against the gate.
+
+    Raises:
+        EngineError: A runtime failed, or the graphs differ in an output.
+        InputError: A threshold is none.
+    """
+    thresholds = GraphThresholds.for_weight_bits(recipe.weight_bits).with_overrides(gate)
+    outputs, nonfinite = _compare(reference, candidate, samples.held_out, threads, progress)
+    layers: tuple[LayerCosine, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    if candidate is not reference:
+        layers = _layers(reference, candidate, samples.held_out[:_LAYER_SAMPLES], threads)
+        if candidate.ranges is not None and candidate.ranges.ranges:
+            findings = candidate.ranges.findings(samples.held_out[:_RANGE_SAMPLES], threads=threads)
+    verdicts = judge_graph(outputs, nonfinite, thresholds)
+    return GraphTrial(recipe, candidate, outputs, layers, len(samples.held_out), verdicts, findings)
+
+
+def _compare(
+    reference: GraphFile, candidate: GraphFile, feeds: Sequence[Feed], threads: int, progress: Progress
+) -> tuple[tuple[LayerCosine, ...], int]:
+    ours = reference.open(threads)
+    try:
+        theirs = candidate.open(threads)
+        try:
+            sums: dict[str, ChannelCosine] = {}
+            nonfinite = 0
+            for done, feed in enumerate(feeds):
+                one, other = ours.run(feed), theirs.run(feed)
+                nonfinite += not _finite(other)
+                _add(sums, one, other)
+                progress(done + 1, len(feeds))
+        finally:
+            theirs.close()
+    finally:
+        ours.close()
+    return tuple(total.result(name) for name, total in sums.items()), nonfinite
+
+
+def _layers(reference: GraphFile, candidate: GraphFile, feeds: Sequence[Feed], threads: int) -> tuple[LayerCosine, ...]:
+    """Cosines of the products that both graphs compute under the same name, each on its own activations."""
+    models = [ir.load(graph.path) for graph in (reference, candidate)]
+    computed = {value.name for node in models[1].graph for value in node.outputs}
+    outputs = {value.name for value in models[0].graph.outputs}
+    names = [str(node.outputs[0].name) for node in models[0].graph if node.op_type in _PRODUCTS]
+    names = [name for name in names if name in computed and name not in outputs]
+    # As many as a plot can show, spread over the graph.
+    names = names[:: -(-len(names) // _LAYERS) or 1]
+    if not names:
+        return ()
+    for model, graph in zip(models, (reference, candidate), strict=True):
+        tap(model, names, where=str(graph.path))
+        for value in model.graph.outputs:
+            value.dtype = value.dtype or ir.DataType.FLOAT
+    runners = [Runner(model, threads=threads, label="the graph with its layers exposed") for model in models]
+    sums: dict[str, ChannelCosine] = {}
+    for feed in feeds:
+        one, other = (runner.run(feed, names) for runner in runners)
+        _add(sums, one, other)
+    return tuple(total.result(name) for name, total in sums.items())
+
+
+def _add(sums: dict[str, ChannelCosine], one: Mapping[str, Any], other: Mapping[str, Any]) -> None:
+    for name, value in one.items():
+        if name not in other or np.shape(other[name]) != np.shape(value):
+            raise EngineError("the candidate's output is missing or of another shape", where=f"output {name}")
+        if np.asarray(value).dtype.kind == "f":
+            reference, candidate = _channels_last(value), _channels_last(other[name])
+            sums.setdefault(name, ChannelCosine(reference.shape[-1])).add(reference, candidate)
+
+
+def _channels_last(value: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Images have their channels on axis 1, all else on the last."""
+    if value.ndim >= 4:
+        return np.moveaxis(value, 1, -1)
+    return value.reshape(1, 1) if value.ndim == 0 else value
+
+
+def _finite(outputs: Mapping[str, npt.NDArray[Any]]) -> bool:
+    return all(bool(np.isfinite(array).all()) for array in outputs.values())
