@@ -17,6 +17,7 @@ from chipwise.quant.blockwise import BlockwiseWeight, pack, search_groups
 DAMPING = 0.01
 _ROWS_AT_ONCE = 1024
 _THREADS = 2
+_SMALL = 64
 
 
 def quantize_gptq(
@@ -98,5 +99,20 @@ def _inverse_cholesky(hessian: npt.NDArray[np.float32]) -> npt.NDArray[np.float3
     mean = float(diagonal.mean()) or 1.0
     diagonal[diagonal == 0] = mean
     diagonal += DAMPING * mean
-    inverse = np.linalg.inv(damped)
-    return np.linalg.cholesky(inverse).T.astype(np.float32)
+    # H = R R^T with R upper is the Cholesky factor of H read from its last row and column; then inv(H) = U^T U with
+    # U = inv(R): a third of the work of inverting H and factoring the inverse.
+    reversed_factor = np.linalg.cholesky(damped[::-1, ::-1])
+    return _inverse_upper(np.ascontiguousarray(reversed_factor[::-1, ::-1]))
+
+
+def _inverse_upper(matrix: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """The inverse of an upper triangular matrix, by halves, so that most of it is matrix products."""
+    n = len(matrix)
+    if n <= _SMALL:
+        return np.triu(np.linalg.inv(matrix)).astype(np.float32)
+    half = n // 2
+    result = np.zeros_like(matrix)
+    first, last = _inverse_upper(matrix[:half, :half]), _inverse_upper(matrix[half:, half:])
+    result[:half, :half], result[half:, half:] = first, last
+    result[:half, half:] = -(first @ matrix[:half, half:]) @ last
+    return result
