@@ -7,6 +7,7 @@ import pytest
 from chipwise.check.mask_sites import mask_sites
 from chipwise.rewrite.passes.constant_folding import ConstantFolding
 from chipwise.rewrite.passes.mask_constant import SmallestMask
+from chipwise.rewrite.passes.widen_floats import WidenFloats
 from tests.check.graphs import SELECTED, added, attention, graph
 from tests.rewrite.helpers import attention_feed, ops, rewritten, unchanged
 
@@ -102,16 +103,14 @@ def test_a_shared_mask_serves_every_softmax() -> None:
     assert mask_sites(result.model.graph) == []
 
 
-def test_a_mask_in_float16() -> None:
+def test_a_mask_in_float16_after_widening() -> None:
     mask = added("-1e4").replace("Cast<to=1>", "Cast<to=10>")
     for name in ("o", "c"):
         mask = mask.replace(f" {name} = Constant", f" {name}32 = Constant")
     mask = mask.replace("d = Sub", "o = Cast<to=10>(o32) d = Sub").replace("mm = Mul", "c = Cast<to=10>(c32) mm = Mul")
     body = attention(mask).replace("float[", "float16[")
-    result = rewritten(body, ConstantFolding(), SmallestMask(), samples=DEAD)
-    folded, step = result.steps
-    assert folded.modified
-    assert step.modified, step.notes
+    result = rewritten(body, WidenFloats(), ConstantFolding(), SmallestMask(), samples=DEAD)
+    assert [step.modified for step in result.steps] == [True, True, True], result.steps[-1].notes
     assert mask_sites(result.model.graph) == []
 
 
