@@ -16,6 +16,7 @@ from chipwise.report.html_diff import MAX_PIECES, mark_differences
         ("turn on 26", "turn on 26", "turn on 26", "turn on 26"),
         ("turn on 26", "turn on 20", "turn on <del>26</del>", "turn on <ins>20</ins>"),
         ("打开台灯", "打开风扇", "打开<del>台灯</del>", "打开<ins>风扇</ins>"),
+        ("the red lamp is on", "a blue lamp is on", "<del>the red</del> lamp is on", "<ins>a blue</ins> lamp is on"),
         ("a", "", "<del>a</del>", ""),
         ("", "a b", "", "<ins>a b</ins>"),
         ("<b>", "<i>", "&lt;<del>b</del>&gt;", "&lt;<ins>i</ins>&gt;"),

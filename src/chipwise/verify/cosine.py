@@ -7,6 +7,9 @@ import numpy.typing as npt
 
 from chipwise.report.report import LayerCosine
 
+# Energy of a channel, over the mean of all, below which nobody reads it: a 1e-5th of a typical magnitude.
+_SILENT = 1e-10
+
 
 class ChannelCosine:
     """Cosines of two runs of one value, summed over tokens as they come: nothing of a sample is kept."""
@@ -34,9 +37,12 @@ class ChannelCosine:
     def channels(self) -> npt.NDArray[np.float64]:
         """Cosine of each channel's values over all tokens, ``[channels]``.
 
-        1.0 where both are zero throughout, 0.0 where one is, NaN where one is not finite.
+        1.0 where both are as good as zero throughout, 0.0 where one is, NaN where one is not finite.
         """
-        return _cosine(self._dot, self._reference, self._candidate)
+        cosine = _cosine(self._dot, self._reference, self._candidate)
+        # A dead channel holds rounding errors, whose direction means nothing.
+        silent = np.maximum(self._reference, self._candidate) <= _SILENT * self._reference.mean()
+        return np.where(silent, 1.0, cosine)
 
     def whole(self) -> float:
         """Cosine of all values taken as one vector."""

@@ -11,7 +11,7 @@ from chipwise.report.quality import SelfCheck
 from chipwise.verify.generate import Logits, Prompt, feed
 from chipwise.verify.metrics import concatenate, drift
 
-POSITIONS = 16
+POSITIONS = 8
 """Answer tokens checked a case."""
 
 
