@@ -16,11 +16,11 @@ from chipwise.quant.calibration import Progress, Ranges, calibrate
 from chipwise.quant.chip_weights import per_channel_ops, quantize_for_chip
 from chipwise.quant.emulate import emulate_activations, stored_values
 from chipwise.quant.graph_int8 import quantize_graph_int8, stored_schemes
-from chipwise.quant.int_weights import IntGrid, quantize_int_weights
+from chipwise.quant.int_weights import IntGrid
 from chipwise.quant.pairs import pair_ranges
 from chipwise.quant.recipe import Recipe
 from chipwise.quant.seen_ranges import SeenRanges
-from chipwise.quant.static_int8 import cpu_grid
+from chipwise.quant.static_int8 import cpu_grid, quantize_channels, quantize_static_int8, quantized_values
 from chipwise.quant.weight_only import quantize_weights
 from chipwise.rewrite.edit import inline_functions
 from chipwise.rewrite.pass_ import Feed
@@ -51,7 +51,7 @@ class GraphCandidates:
             RewriteError: A value is not finite in calibration, or nothing of the graph can be stored so.
         """
         if self.target.engine == "onnxruntime":
-            made = self._on_cpu(recipe, feeds)
+            made = self._on_cpu(recipe, feeds, progress)
         else:
             made = self._emulated(recipe, feeds, progress)
         if all(scheme.bits == 32 for scheme in made.schemes.values()):
@@ -61,10 +61,24 @@ class GraphCandidates:
             )  # fmt: skip
         return made
 
-    def _on_cpu(self, recipe: Recipe, feeds: Sequence[Feed]) -> GraphFile:
+    def _on_cpu(self, recipe: Recipe, feeds: Sequence[Feed], progress: Progress) -> GraphFile:
+        model = self._load()
         if not recipe.integer_activations:
-            model = self._load()
-            return self._save(model, recipe, self._weight_only(model, recipe))
+            if recipe.group_size is not None:
+                return self._save(model, recipe, quantize_weights(model, recipe))
+            return self._save(model, recipe, quantize_channels(model, IntGrid(recipe.weight_bits, recipe.per_channel)))
+        if any(node.op_type in ("Conv", "ConvTranspose") for node in model.graph):
+            return self._convolutional(recipe, feeds)
+        grid, signed = cpu_grid(self.target, per_channel=recipe.per_channel)
+        seen = calibrate(
+            model, feeds, quantized_values(model), histograms=True, threads=self.threads, progress=progress
+        )
+        ranges = {name: one.tightened() for name, one in seen.items()}
+        made = self._save(model, recipe, quantize_static_int8(model, ranges, grid, signed=signed))
+        return replace(made, ranges=SeenRanges(self._load, ranges, _as_it_is))
+
+    def _convolutional(self, recipe: Recipe, feeds: Sequence[Feed]) -> GraphFile:
+        """What a convolutional net computes stays in integers from one end to the other."""
         grid, signed = cpu_grid(self.target, per_channel=recipe.per_channel)
         path = self.folder / f"{recipe.name}.qdq.onnx"
         quantize_graph_int8(
@@ -85,11 +99,6 @@ class GraphCandidates:
         schemes = quantize_for_chip(model, recipe, per_channel_ops=per_channel_ops(self.target))
         made = self._save(model, recipe, schemes)
         return replace(made, options={"fuse_qdq": False}, emulates=self.target.name, ranges=seen)
-
-    def _weight_only(self, model: ir.Model, recipe: Recipe) -> dict[str, TensorScheme]:
-        if recipe.group_size is None:
-            return quantize_int_weights(model, IntGrid(recipe.weight_bits, recipe.per_channel))
-        return quantize_weights(model, recipe)
 
     def _known(self, ranges: Ranges) -> Ranges:
         """The ranges of values that the reference has too."""

@@ -113,8 +113,10 @@ class CpuGraphs:
         model = load()
         feed = partial(prompt_feed, model.graph)
         feeds = [feed(prompt) for prompt in prompts]
-        ranges = calibrate(model, feeds, quantized_values(model), threads=self._threads or 2, progress=progress)
-        return SeenRanges(load, ranges, feed)
+        seen = calibrate(
+            model, feeds, quantized_values(model), histograms=True, threads=self._threads or 2, progress=progress
+        )
+        return SeenRanges(load, {name: one.tightened() for name, one in seen.items()}, feed)
 
     def _fused(self) -> ir.Model:
         spec = GraphSpec("decode", self._context)

@@ -42,9 +42,12 @@ class ValueRange:
         low, high = self.histogram.span(share)
         return ValueRange(max(low, self.low), min(high, self.high), self.histogram)
 
-    def joined(self, other: ValueRange) -> ValueRange:
-        """The range that covers both. Histograms are left behind."""
-        return ValueRange(min(self.low, other.low), max(self.high, other.high))
+    def tightened(self) -> ValueRange:
+        """The range whose 8-bit steps lose least of what was seen: rare values are clipped where that pays."""
+        if self.histogram is None:
+            return self
+        low, high = self.histogram.least_error(self.low, self.high)
+        return ValueRange(low, high, self.histogram)
 
 
 Ranges = dict[str, ValueRange]

@@ -15,7 +15,6 @@ from chipwise.check.constants import constant_tensor
 from chipwise.errors import RewriteError
 from chipwise.quant.affine import Affine, affine
 from chipwise.quant.calibration import ValueRange
-from chipwise.quant.int_weights import output_axis
 from chipwise.quant.interior import interior_values, norm_weights
 from chipwise.quant.pairs import insert_pair
 
@@ -35,6 +34,8 @@ _CARRIERS = frozenset(
         "Unsqueeze",
     }
 )
+# Their constant operands are tensors like the others. A norm's weight and a product's bias stay inside the operator.
+_COMBINING = frozenset({"Add", "Concat", "Div", "Gather", "Max", "Min", "Mul", "PRelu", "Sub", "Where"})
 
 
 def stored_values(model: ir.Model) -> list[str]:
@@ -123,18 +124,17 @@ class _Stored:
         return value
 
     def constants(self) -> Iterator[ir.Value]:
-        """Tables and masks: constants of more than one number that are neither weights, biases nor tables of rows."""
+        """Tables and masks: constants of more than one number that are combined with activations."""
         seen: set[ir.Value] = set()
         for node in self._graph:
-            if node.op_type == "Gather" and not node.domain and self._is_embedding(node):
+            if node.domain or node.op_type not in _COMBINING or self._is_embedding(node):
                 continue
-            for index, value in enumerate(node.inputs):
+            for value in node.inputs:
                 if value is None or value in seen or value in self._left:
                     continue
                 seen.add(value)
                 tensor = constant_tensor(value)
-                weight = index >= 1 and output_axis(node) is not None
-                if tensor is not None and tensor.dtype == ir.DataType.FLOAT and tensor.size > 1 and not weight:
+                if tensor is not None and tensor.dtype == ir.DataType.FLOAT and tensor.size > 1:
                     yield value
 
     def _moves(self, node: ir.Node) -> bool:

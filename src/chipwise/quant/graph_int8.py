@@ -1,4 +1,4 @@
-"""int8 for any ONNX graph on a CPU, by onnxruntime.quantization."""
+"""int8 for convolutional ONNX graphs on a CPU, by onnxruntime.quantization."""
 
 from __future__ import annotations
 
@@ -19,13 +19,11 @@ from chipwise.rewrite.pass_ import Feed
 from chipwise.rewrite.runner import brief
 
 # What a convolutional net keeps in integers from one end to the other.
-_CONVOLUTIONAL = (
+_OPERATORS = (
     "Add", "AveragePool", "Clip", "Concat", "Conv", "ConvTranspose", "Flatten", "Gemm", "GlobalAveragePool",
     "LeakyRelu", "MatMul", "MaxPool", "Mul", "Pad", "Relu", "Reshape", "Resize", "Slice", "Split", "Squeeze",
     "Transpose", "Unsqueeze",
 )  # fmt: skip
-# Elsewhere only products gain: norms, softmax and residuals in 8 bits cost accuracy and no time.
-_PRODUCTS = ("Gemm", "MatMul")
 
 
 def quantize_graph_int8(
@@ -56,11 +54,9 @@ def quantize_graph_int8(
     """
     if not len(feeds):
         raise InputError("no calibration samples", remedy="give --samples with at least one")
-    model = ir.load(source)
-    convolutional = any(node.op_type in ("Conv", "ConvTranspose") for node in model.graph)
     options: dict[str, Any] = {"MatMulConstBOnly": True}
     if grid.per_channel and per_channel_ops is not None:
-        options["TensorQuantOverrides"] = _whole_tensors(model, per_channel_ops)
+        options["TensorQuantOverrides"] = _whole_tensors(ir.load(source), per_channel_ops)
     try:
         with _quiet():
             quantize_static(
@@ -68,7 +64,7 @@ def quantize_graph_int8(
                 out,
                 _Reader(feeds),
                 quant_format=QuantFormat.QDQ,
-                op_types_to_quantize=list(_CONVOLUTIONAL if convolutional else _PRODUCTS),
+                op_types_to_quantize=list(_OPERATORS),
                 per_channel=grid.per_channel,
                 reduce_range=grid.spare_bit,
                 activation_type=QuantType.QInt8 if signed else QuantType.QUInt8,

@@ -6,6 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 BINS = 4096
+# Ends tried on each side, from the last value seen towards zero.
+_ENDS = 25
 
 
 class Histogram:
@@ -52,6 +54,35 @@ class Histogram:
         last = int(np.searchsorted(up, (1 - left_out) * total, side="left"))
         width = 2 * self.limit / BINS
         return -self.limit + first * width, -self.limit + (min(last, BINS - 1) + 1) * width
+
+    def least_error(self, low: float, high: float) -> tuple[float, float]:
+        """The ends of 256 equal steps that lose least of what was seen, by squared error.
+
+        What lies beyond is clipped; what lies between is rounded, which costs a twelfth of a squared step.
+
+        Args:
+            low: The smallest value seen.
+            high: The largest.
+        """
+        if self.limit == 0.0:
+            return low, high
+        width = 2 * self.limit / BINS
+        middles = np.clip(-self.limit + (np.arange(BINS) + 0.5) * width, low, high)
+        # Sums up to each bin, so that a pair of ends costs a few subtractions.
+        counts = np.concatenate([[0.0], np.cumsum(self.counts)])
+        sums = np.concatenate([[0.0], np.cumsum(self.counts * middles)])
+        squares = np.concatenate([[0.0], np.cumsum(self.counts * middles**2)])
+        best, ends = np.inf, (low, high)
+        for bottom in np.linspace(min(low, 0.0), 0.0, _ENDS, endpoint=False) if low < 0 else [0.0]:
+            for top in np.linspace(max(high, 0.0), 0.0, _ENDS, endpoint=False) if high > 0 else [0.0]:
+                first, last = (int(np.searchsorted(middles, end)) for end in (bottom, top))
+                below = squares[first] - 2 * bottom * sums[first] + bottom**2 * counts[first]
+                above = squares[-1] - squares[last] - 2 * top * (sums[-1] - sums[last])
+                above += top**2 * (counts[-1] - counts[last])
+                inside = (counts[last] - counts[first]) * ((top - bottom) / 255) ** 2 / 12
+                if below + above + inside < best:
+                    best, ends = below + above + inside, (float(bottom), float(top))
+        return ends
 
     def _widen(self) -> None:
         pairs = self.counts.reshape(-1, 2).sum(axis=1)

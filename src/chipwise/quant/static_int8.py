@@ -13,8 +13,8 @@ from dataclasses import replace
 import numpy as np
 import onnx_ir as ir
 
+from chipwise.check.constants import constant_tensor
 from chipwise.errors import RewriteError
-from chipwise.model.decoder import names
 from chipwise.model.scheme import TensorScheme
 from chipwise.quant.affine import affine
 from chipwise.quant.calibration import ValueRange
@@ -25,6 +25,8 @@ from chipwise.target.target import Target
 
 _FAST_X86 = frozenset({"avx512_vnni", "avx_vnni", "amx_int8"})
 _X86 = frozenset({"avx2", "fma", "f16c", "avx512f"})
+# Smaller tables are not worth the operators it takes to read them as integers.
+_TABLE_VALUES = 1 << 16
 
 
 def quantized_values(model: ir.Model) -> list[str]:
@@ -35,10 +37,10 @@ def quantized_values(model: ir.Model) -> list[str]:
 def quantize_static_int8(
     model: ir.Model, ranges: Mapping[str, ValueRange], grid: IntGrid, *, signed: bool
 ) -> dict[str, TensorScheme]:
-    """Quantize products and the embedding of a fused decoder, in place.
+    """Quantize products and look-up tables, in place.
 
     Args:
-        model: A fused decoder.
+        model: A fused decoder, or any graph.
         ranges: The range of each of ``quantized_values``.
         grid: How weights become integers.
         signed: Whether activations become int8, which Arm computes fastest; otherwise uint8, which x86 does.
@@ -50,21 +52,22 @@ def quantize_static_int8(
         RewriteError: An input has no range.
     """
     graph = model.graph
-    values = {value.name: value for node in graph for value in node.outputs}
+    values = {value.name: value for value in graph.inputs}
+    values |= {value.name: value for node in graph for value in node.outputs}
     for name in quantized_values(model):
         if name not in ranges:
             raise RewriteError("it was not calibrated", where=f"value {name}")
         found = ranges[name]
         products = [node for node, index in values[name].uses() if index == 0 and node.op_type in ("MatMul", "Gemm")]
         insert_pair(graph, values[name], affine(found.low, found.high, signed=signed), users=products)
-    schemes = quantize_table(graph, grid)
-    return schemes | quantize_int_weights(model, grid)
+    return quantize_channels(model, grid)
 
 
 def quantize_channels(model: ir.Model, grid: IntGrid) -> dict[str, TensorScheme]:
-    """Give products and the embedding of a fused decoder integer weights and leave activations in floating point."""
-    # A row of the table is read as bytes; 4 bits would need unpacking.
-    return quantize_table(model.graph, replace(grid, bits=8)) | quantize_int_weights(model, grid)
+    """Give products and look-up tables integer weights and leave activations as they are, in place."""
+    # A row of a table is read as bytes; 4 bits would need unpacking.
+    schemes = _quantize_tables(model.graph, replace(grid, bits=8))
+    return schemes | quantize_int_weights(model, grid)
 
 
 def cpu_grid(target: Target, *, per_channel: bool) -> tuple[IntGrid, bool]:
@@ -78,19 +81,35 @@ def cpu_grid(target: Target, *, per_channel: bool) -> tuple[IntGrid, bool]:
     return IntGrid(8, per_channel, spare_bit=is_x86 and not features & _FAST_X86), not is_x86
 
 
-def quantize_table(graph: ir.Graph, grid: IntGrid) -> dict[str, TensorScheme]:
-    """Look embeddings up as integers and multiply each row by its scale."""
-    look_up = next((node for node in graph if node.op_type == "Gather" and _reads_embedding(node)), None)
-    table = look_up.inputs[0] if look_up is not None else None
-    if look_up is None or table is None or table.const_value is None:
-        return {}
+def _quantize_tables(graph: ir.Graph, grid: IntGrid) -> dict[str, TensorScheme]:
+    """Look rows of large tables up as integers and multiply each row by its scale."""
+    schemes: dict[str, TensorScheme] = {}
+    for node in [node for node in graph if _looks_up(node)]:
+        table = node.inputs[0]
+        if table is not None:
+            _quantize_table(graph, node, table, grid)
+            schemes[str(table.name)] = grid.scheme(0)
+    return schemes
+
+
+def _looks_up(node: ir.Node) -> bool:
+    if node.op_type != "Gather" or node.domain or node.attributes.get_int("axis", 0) != 0:
+        return False
+    table, rows = node.inputs[0], constant_tensor(node.inputs[1])
+    tensor = None if table is None or not table.is_initializer() else constant_tensor(table)
+    if tensor is None or rows is not None:
+        return False
+    return tensor.dtype == ir.DataType.FLOAT and len(tensor.shape) == 2 and tensor.size >= _TABLE_VALUES
+
+
+def _quantize_table(graph: ir.Graph, look_up: ir.Node, table: ir.Value, grid: IntGrid) -> None:
     ids, picked = look_up.inputs[1], look_up.outputs[0]
-    packed, scales, _ = stored_integers(graph, table, names.EMBEDDING, 0, grid)
+    packed, scales, _ = stored_integers(graph, table, str(table.name), 0, grid)
     rows = ir.node("Gather", [packed, ids], {"axis": 0}, name=look_up.name)
     dense = ir.node("Cast", rows.outputs, {"to": ir.DataType.FLOAT})
     nodes, scale = [rows, dense], scales
     if grid.per_channel:
-        last = add_initializer(graph, f"{names.EMBEDDING}.last_axis", np.array([-1], np.int64))
+        last = add_initializer(graph, f"{picked.name}.last_axis", np.array([-1], np.int64))
         steps = ir.node("Gather", [scales, ids], {"axis": 0})
         columns = ir.node("Unsqueeze", [steps.outputs[0], last])
         nodes += [steps, columns]
@@ -98,12 +117,7 @@ def quantize_table(graph: ir.Graph, grid: IntGrid) -> dict[str, TensorScheme]:
     product = ir.node("Mul", [dense.outputs[0], scale])
     graph.insert_after(look_up, [*nodes, product])
     product.outputs[0].type, product.outputs[0].shape = ir.TensorType(ir.DataType.FLOAT), picked.shape
-    picked.replace_all_uses_with(product.outputs[0])
     name = picked.name
+    picked.replace_all_uses_with(product.outputs[0], replace_graph_outputs=True)
     graph.remove(look_up, safe=True)
     product.outputs[0].name = name
-    return {names.EMBEDDING: grid.scheme(0)}
-
-
-def _reads_embedding(node: ir.Node) -> bool:
-    return node.inputs[0] is not None and node.inputs[0].name == names.EMBEDDING
