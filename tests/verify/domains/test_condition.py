@@ -44,15 +44,20 @@ def test_a_condition_at_its_border(relation, reading, holds) -> None:
 def test_an_answer_gives_its_evidence_first() -> None:
     call = ToolCall("turn_on", {"device": "fan"})
     does = Condition(ABOVE, 26, 30).choose(call).text()
-    assert does == '{"reading":30,"limit":26,"tool":"turn_on","device":"fan"}'
-    assert Condition(ABOVE, 26, 20).choose(call).text() == '{"reading":20,"limit":26,"tool":"none"}'
+    assert does == '{"reading":30,"limit":26,"is":"more","asked":"above","tool":"turn_on","device":"fan"}'
+    assert (
+        Condition(ABOVE, 26, 20).choose(call).text()
+        == '{"reading":20,"limit":26,"is":"less","asked":"above","tool":"none"}'
+    )
 
 
-@given(st.text(), st.integers(0, 50), st.integers(0, 50), st.integers(0, 9))
-def test_a_drawn_condition_stays_in_its_range(seed: str, low: int, width: int, spread: int) -> None:
-    condition = draw_condition(Draw(seed), low, low + width, spread)
-    assert low <= condition.limit <= low + width
-    assert abs(condition.reading - condition.limit) <= spread
+@given(st.text(), st.integers(3, 8), st.integers(0, 2))
+def test_a_drawn_condition_is_decided_by_its_tens(seed: str, low: int, width: int) -> None:
+    condition = draw_condition(Draw(seed), 10 * low, 10 * (low + width))
+    assert 10 * low <= condition.limit <= 10 * (low + width)
+    assert condition.limit % 10 == 0
+    assert condition.reading % 10 != 0
+    assert abs(condition.reading - condition.limit) < 20
 
 
 @pytest.mark.parametrize(("domain", "template"), [("home", "rule"), ("vehicle", "range"), ("camera", "count")])
@@ -64,7 +69,9 @@ def test_every_rule_case_follows_from_its_text(domain: str, template: str) -> No
         reading = int(case.messages[0]["content"].split(": ")[1])
         pattern = "(" + "|".join(sorted(WORDS, key=len, reverse=True)) + r") ?(\d+)"
         word, limit = re.search(pattern, case.messages[1]["content"]).groups()
-        acts = json.loads(case.expected)["tool"] != "none"
+        answer = json.loads(case.expected)
+        acts = answer["tool"] != "none"
+        assert answer["is"] == ("equal" if reading == int(limit) else "more" if reading > int(limit) else "less")
         assert acts is WORDS[word](reading, int(limit)), case
         outcomes.add(acts)
     assert outcomes == {True, False}

@@ -51,7 +51,7 @@ def test_a_summary_names_every_faulty_line_and_no_other() -> None:
     for lang in ("en", "zh"):
         for case in cases_of("factory", "summarize", lang):
             lines = case.messages[0]["content"].splitlines()[1:]
-            faulty = [line.split()[1] for line in lines if re.search(r" E\d{3} ", line)]
+            faulty = [line.split()[1] for line in lines if re.search(r" [A-Z]\d{3}$", line)]
             assert re.findall(r"[A-Z]+-\d{3}", case.expected) == faulty
 
 

@@ -124,7 +124,7 @@ def play(draw: Draw, lang: str) -> Draft:
 def count_rule(draw: Draw, lang: str) -> Draft:
     """Take a photo only if the count in the system message satisfies the condition."""
     camera, kind = draw_camera(draw), draw.choice(OBJECTS)
-    condition = draw_condition(draw, 10, 80, 9)
+    condition = draw_condition(draw, 30, 80)
     limits = {"relation": condition.relation.name(lang), "limit": condition.limit}
     name, text = COUNT_RULE.render(draw, lang, {"id": camera, "object": kind.name(lang), **limits})
     call = condition.choose(ToolCall("photo", {"camera": camera}))

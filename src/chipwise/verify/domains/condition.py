@@ -14,6 +14,8 @@ BELOW = Term("below", "below", "低于")
 AT_LEAST = Term("at_least", "at least", "不低于")
 AT_MOST = Term("at_most", "at most", "不高于")
 
+UPWARD = 0.7  # share of rules that ask for more; evenly split, the decision would be an exclusive or to learn
+
 COMPARE: dict[str, Callable[[int, int], bool]] = {
     "above": operator.gt,
     "below": operator.lt,
@@ -35,14 +37,27 @@ class Condition:
         """Whether the reading satisfies the relation."""
         return COMPARE[self.relation.id](self.reading, self.limit)
 
+    @property
+    def order(self) -> str:
+        """How the reading compares with the limit, whatever is asked."""
+        if self.reading == self.limit:
+            return "equal"
+        return "more" if self.reading > self.limit else "less"
+
     def choose(self, call: ToolCall) -> ToolCall:
         """`call` where the condition holds, else the call to do nothing; either way with its evidence."""
         chosen = call if self.holds else ToolCall("none")
-        return replace(chosen, evidence={"reading": self.reading, "limit": self.limit})
+        evidence = {"reading": self.reading, "limit": self.limit, "is": self.order, "asked": self.relation.id}
+        return replace(chosen, evidence=evidence)
 
 
-def draw_condition(draw: Draw, low: int, high: int, spread: int) -> Condition:
-    """A condition whose limit lies in [low, high] and whose reading lies within `spread` of it."""
-    relation = draw.choice((ABOVE, BELOW, AT_LEAST, AT_MOST))
-    limit = draw.integer(low, high)
-    return Condition(relation, limit, limit + draw.integer(-spread, spread))
+def draw_condition(draw: Draw, low: int, high: int) -> Condition:
+    """A condition with a limit of whole tens in [low, high] and a reading within 19 of it, never equal.
+
+    Both have two digits, so that the tens decide: comparing them is what a model of a few million
+    parameters learns reliably, and what scores here is whether it still does so after quantization.
+    """
+    relation = draw.choice((ABOVE, AT_LEAST) if draw.chance(UPWARD) else (BELOW, AT_MOST))
+    limit = 10 * draw.integer(low // 10, high // 10)
+    near = draw.integer(1, 9) + 10 * draw.integer(0, 1)
+    return Condition(relation, limit, limit + near if draw.chance(0.5) else limit - near)

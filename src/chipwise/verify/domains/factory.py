@@ -9,6 +9,7 @@ from chipwise.verify.domains.condition import ABOVE, AT_LEAST, Condition
 from chipwise.verify.domains.draw import Draw, clock_text
 
 MACHINES = ("PUMP", "PRESS", "ROBOT", "BELT", "OVEN", "LATHE", "MIXER", "DRILL")
+CODE_LETTERS = "ABCDEFGHKLMNPRSTUVWX"  # families of fault codes, no two in one log
 FAULTS = (
     Term("overheat", "overheat", "过热"),
     Term("jam", "jam", "卡料"),
@@ -55,14 +56,14 @@ class Entry:
         """The line as logged."""
         if self.fault is None:
             return f"{self.time} {self.device} {'正常' if lang == 'zh' else 'OK'}"
-        return f"{self.time} {self.device} {self.code} {self.fault.name(lang)}"
+        return f"{self.time} {self.device} {self.fault.name(lang)} {self.code}"
 
     def sentence(self, lang: str) -> str:
         """What a summary says of a faulty line."""
         fault = self.fault.name(lang) if self.fault else ""
         if lang == "zh":
-            return f"{self.device}在{self.time}报{self.code}{fault}"
-        return f"{self.device} reported {self.code} {fault} at {self.time}"
+            return f"{self.device}在{self.time}报{fault}{self.code}"
+        return f"{self.device} reported {fault} {self.code} at {self.time}"
 
     @property
     def keywords(self) -> tuple[str, ...]:
@@ -71,17 +72,17 @@ class Entry:
 
 
 def draw_log(draw: Draw, count: int, faulty: int) -> list[Entry]:
-    """`count` lines in order of time, `faulty` of them with different faults."""
+    """`count` lines of different machines in order of time, `faulty` of them with different faults."""
     minute = draw.minute_of_day()
     faults = draw.sample(FAULTS, faulty)
     places = draw.sample(range(count), faulty)
-    numbers = draw.sample(range(100, 1000), count)
+    machines, letters = draw.sample(MACHINES, count), draw.sample(CODE_LETTERS, count)
     entries = []
     for index in range(count):
         minute += draw.integer(1, 40)
-        time, device = clock_text(minute), f"{draw.choice(MACHINES)}-{numbers[index]}"
+        time, device = clock_text(minute), f"{machines[index]}-{draw.digits(3)}"
         if index in places:
-            entries.append(Entry(time, device, f"E{draw.digits(3)}", faults[places.index(index)]))
+            entries.append(Entry(time, device, f"{letters[index]}{draw.digits(3)}", faults[places.index(index)]))
         else:
             entries.append(Entry(time, device))
     return entries
@@ -122,17 +123,17 @@ def lookup(draw: Draw, lang: str) -> Draft:
 
 def hottest(draw: Draw, lang: str) -> Draft:
     """The one machine whose temperature satisfies the condition."""
-    relation, limit = draw.choice((ABOVE, AT_LEAST)), draw.integer(40, 85)
-    over = Condition(relation, limit, limit + draw.integer(5, 14))
-    under = [Condition(relation, limit, limit - draw.integer(5, 14)) for _ in range(draw.integer(1, 2))]
+    relation, limit = draw.choice((ABOVE, AT_LEAST)), 10 * draw.integer(4, 8)
+    over = Condition(relation, limit, limit + draw.integer(1, 19))
+    under = [Condition(relation, limit, limit - draw.integer(1, 19)) for _ in range(draw.integer(1, 2))]
     readings = draw.sample([over, *under], len(under) + 1)
     rows = list(zip(draw_log(draw, len(readings), 0), readings, strict=True))
     name, question = HOTTEST.render(draw, lang, {"relation": relation.name(lang), "limit": limit})
     lines = [f"{entry.time} {entry.device} {condition.reading} C" for entry, condition in rows]
     hot, found = next((entry, condition) for entry, condition in rows if condition.holds)
-    answer = f"{hot.device} had {found.reading} C at {hot.time}."
+    answer = f"{found.reading} C on {hot.device} at {hot.time}."
     if lang == "zh":
-        answer = f"{hot.device}在{hot.time}为{found.reading}度。"
+        answer = f"{found.reading}度，{hot.device}，{hot.time}。"
     return Draft(name, "\n".join([question, *lines]), answer, (hot.device, str(found.reading), hot.time), "summary")
 
 
@@ -142,7 +143,7 @@ def ticket(draw: Draw, lang: str) -> Draft:
     wanted = draw.choice([entry for entry in entries if entry.fault])
     fault, priority = wanted.fault.name(lang) if wanted.fault else "", draw.integer(1, 5)
     name, question = TICKET.render(draw, lang, {"fault": fault, "priority": priority})
-    arguments: dict[str, object] = {"device": wanted.device, "code": wanted.code, "time": wanted.time}
+    arguments: dict[str, object] = {"fault": fault, "code": wanted.code, "device": wanted.device, "time": wanted.time}
     if name == "ticket1":
         arguments["priority"] = priority
     return call_draft(name, log_text(question, entries, lang), ToolCall("open_ticket", arguments))

@@ -34,7 +34,7 @@ PLUGS = ("plug", "valve", "relay", "light", "pump")
 UNITS = (Term("C", "degrees Celsius", "摄氏度"), Term("F", "degrees Fahrenheit", "华氏度"))
 SWITCH = (Term("turn_on", "turn on", "打开"), Term("turn_off", "turn off", "关闭"))
 READINGS = (
-    (Term("temperature", "temperature", "温度"), 15, 35),
+    (Term("temperature", "temperature", "温度"), 30, 40),
     (Term("humidity", "humidity", "湿度"), 30, 80),
 )
 
@@ -139,7 +139,7 @@ def rule(draw: Draw, lang: str) -> Draft:
     """Act only if the reading in the system message satisfies the condition."""
     room, device, do = draw.choice(ROOMS), draw.choice(DEVICES), draw.choice(SWITCH)
     quantity, low, high = draw.choice(READINGS)
-    condition = draw_condition(draw, low, high, 9)
+    condition = draw_condition(draw, low, high)
     values = {"room": room.name(lang), "device": device.name(lang), "quantity": quantity.name(lang)}
     acts = {"do": do.name(lang), "Do": do.name(lang).capitalize()}
     limits = {"relation": condition.relation.name(lang), "limit": condition.limit}

@@ -155,7 +155,7 @@ def window(draw: Draw, lang: str) -> Draft:
 def range_rule(draw: Draw, lang: str) -> Draft:
     """Go somewhere only if the battery reading satisfies the condition."""
     street, place = draw_street(draw, lang), draw.choice(REFILL)
-    condition = draw_condition(draw, 15, 80, 9)
+    condition = draw_condition(draw, 30, 80)
     limits = {"relation": condition.relation.name(lang), "limit": condition.limit}
     name, text = RANGE_RULE.render(draw, lang, {"street": street, "place": place.name(lang), **limits})
     call = condition.choose(ToolCall("go_to", {"place": place.id, "at": street}))
