@@ -101,7 +101,9 @@ class DecoderLine:
         chosen = trials[-1]
         options = for_outcome(self.options, passed=chosen.passed)
         with log.step("bundle") as note:
-            found = DecoderResult(self.target, self.model, self.config, texts, place.findings, tuple(rewrites), trials)
+            found = DecoderResult(
+                self.target, self.model, self.config, self.context, texts, place.findings, tuple(rewrites), trials
+            )
             made = write_bundle(options, found, log.steps)
             note.text = f"{bundle_name(self.model, chosen)} at {options.out}"
         return BuildResult(made.path, made.report, chosen.recipe.name)

@@ -35,6 +35,7 @@ class DecoderResult:
         target: The target.
         model: The model.
         config: Its architecture.
+        context: The longest context the graphs take, in tokens.
         texts: What it was calibrated and verified on.
         findings: What the checks found.
         rewrites: What was rewritten, and the proofs.
@@ -44,6 +45,7 @@ class DecoderResult:
     target: Target
     model: Model
     config: DecoderConfig
+    context: int
     texts: Texts
     findings: tuple[Finding, ...]
     rewrites: tuple[RewriteStep, ...]
@@ -105,7 +107,7 @@ def write_bundle(options: BuildOptions, found: DecoderResult, steps: Sequence[St
             name=bundle_name(found.model, found.chosen),
             target=found.target.name,
             engine=EngineSpec(ENGINE, dict(graphs.options)),
-            model=ModelInfo(_served(found.config, graphs), source.kind, source.name, source.licence),
+            model=ModelInfo(_served(found), source.kind, source.name, source.licence),
             self_test=test,
             tensors=tensors,
             verdicts=found.chosen.verdicts,
@@ -128,12 +130,10 @@ def not_compiled(target: Target) -> NotRun:
     )
 
 
-def _served(config: DecoderConfig, graphs: GraphFiles) -> dict[str, Any]:
-    """What a server must know of the architecture: a static cache ends where it ends."""
-    fields = config.to_dict()
-    if graphs.context is not None:
-        fields["max_positions"] = graphs.context
-    return fields
+def _served(found: DecoderResult) -> dict[str, Any]:
+    """What a server must know of the architecture: tables of positions and static caches end where they end."""
+    positions = found.chosen.candidate.context or found.context
+    return {**found.config.to_dict(), "max_positions": positions}
 
 
 def _self_test(graphs: GraphFiles, texts: Texts, threads: int) -> SelfTest:

@@ -19,7 +19,7 @@ from chipwise.verify.layers import layer_cosines
 from chipwise.verify.run import context_needed, verify
 
 # Cases answered at once: decoding many streams costs little more than one.
-_SLOTS = 8
+_SLOTS = 16
 _LAYER_PROMPTS = 4
 _RANGE_PROMPTS = 16
 
