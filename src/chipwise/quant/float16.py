@@ -10,6 +10,9 @@ from chipwise.errors import RewriteError
 from chipwise.model.decoder import names
 from chipwise.model.scheme import FLOAT16, TensorScheme
 
+_LARGEST = float(np.finfo(np.float16).max)
+_SMALL = 1024
+
 
 def store_float16(model: ir.Model) -> dict[str, TensorScheme]:
     """Round every floating-point weight through float16, in place. Numbers that stand alone stay as they are.
@@ -81,14 +84,17 @@ def _half(graph: ir.Graph, name: str, tensor: ir.TensorProtocol) -> ir.Value:
     def read() -> ir.TensorProtocol:
         values = tensor.numpy()
         largest = float(max(values.max(initial=0), -values.min(initial=0)))
-        if largest > np.finfo(np.float16).max:
+        if largest > _LARGEST:
             raise RewriteError(
                 f"a weight of {largest:.3g} is beyond float16's largest number, 65504", where=name,
                 remedy="use fp32 or a recipe with scales",
             )  # fmt: skip
         return ir.tensor(values.astype(np.float16), name=stored)
 
-    lazy = ir.LazyTensor(read, ir.DataType.FLOAT16, ir.Shape(tensor.shape.numpy()), name=stored)
-    value = ir.Value(name=stored, shape=lazy.shape, type=ir.TensorType(ir.DataType.FLOAT16), const_value=lazy)
+    shape = ir.Shape(tensor.shape.numpy())
+    # A small one is written into the graph by the library, which wraps what it raises: read it here.
+    eager = tensor.size <= _SMALL
+    half = read() if eager else ir.LazyTensor(read, ir.DataType.FLOAT16, shape, name=stored)
+    value = ir.Value(name=stored, shape=shape, type=ir.TensorType(ir.DataType.FLOAT16), const_value=half)
     graph.register_initializer(value)
     return value
