@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import onnx_ir as ir
 import pytest
@@ -7,6 +9,7 @@ import pytest
 from chipwise.errors import RewriteError
 from chipwise.model.decoder import GraphSpec, names
 from chipwise.model.model import Model
+from chipwise.model.onnx_file_writer import save_graph
 from chipwise.model.scheme import FLOAT16
 from chipwise.quant.decoder_feeds import prompt_feed
 from chipwise.quant.float16 import store_float16, store_table_float16
@@ -25,11 +28,17 @@ def test_weights_are_rounded_and_computed_with_in_float32() -> None:
     assert "w" not in model.graph.initializers
 
 
-def test_what_float16_cannot_hold() -> None:
-    model = linear(np.array([[1.0], [70_000.0]]))
-    store_float16(model)
-    with pytest.raises(RewriteError, match="w: a weight of 7e"):
-        run(model, {"x": np.ones((1, 2), np.float32)})
+@pytest.mark.parametrize("rows", [2, 4000])
+def test_what_float16_cannot_hold(rows: int, tmp_path: Path) -> None:
+    weight = np.ones((rows, 1))
+    weight[-1] = 70_000
+    model = linear(weight)
+    # A large weight is read when it is written.
+    with pytest.raises(RewriteError, match="w: a weight of 7e") as caught:  # noqa: PT012
+        store_float16(model)
+        save_graph(model, tmp_path, "graph")
+    assert "\n" not in str(caught.value)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("name", ["llama", "gemma"])
