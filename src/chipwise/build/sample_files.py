@@ -77,12 +77,9 @@ def _arrays(path: Path, inputs: Mapping[str, ir.Value]) -> dict[str, Array]:
     if path.suffix not in _KINDS:
         raise InputError(f"a {path.suffix or 'nameless'} file", where=str(path), remedy="give .npz or .npy files")
     try:
-        loaded = np.load(path, allow_pickle=False)
-        if isinstance(loaded, np.ndarray):
-            arrays = {"": loaded}
-        else:
-            with loaded:
-                arrays = {name: loaded[name] for name in loaded.files}
+        with path.open("rb") as stream:  # numpy leaves a file open that it cannot read
+            loaded = np.load(stream, allow_pickle=False)
+            arrays = {"": loaded} if isinstance(loaded, np.ndarray) else {name: loaded[name] for name in loaded.files}
     except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile) as e:
         raise InputError(f"no arrays can be read ({e})", where=str(path), remedy="write it with numpy.savez") from e
     if path.suffix == ".npy" and len(inputs) == 1:

@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import pytest
+
+from chipwise.build.graph_gate import GraphThresholds, judge_graph
+from chipwise.errors import InputError
+from chipwise.report.report import LayerCosine
+
+GOOD, NAN = LayerCosine("good", 0.999, 0.99, 0.9999, 0), LayerCosine("nan", float("nan"), 0.0, float("nan"), 0)
+# A whole cosine of 0.9997 that hides a mean of 0.51 a channel.
+HIDDEN = LayerCosine("hidden", 0.51, 0.1, 0.9997, 3)
+
+
+def _failed(outputs: list[LayerCosine], nonfinite: int = 0) -> set[str]:
+    return {one.metric for one in judge_graph(outputs, nonfinite, GraphThresholds()) if not one.passed}
+
+
+def test_the_worst_output_counts() -> None:
+    assert _failed([GOOD]) == set()
+    assert _failed([GOOD, HIDDEN]) == {"channel_cosine"}
+    assert _failed([GOOD, LayerCosine("low", 0.99, 0.9, 0.98, 0)]) == {"output_cosine"}
+
+
+def test_a_nan_never_passes() -> None:
+    for outputs in ([NAN], [GOOD, NAN], [NAN, GOOD]):
+        assert _failed(outputs) == {"output_cosine", "channel_cosine"}
+    assert _failed([GOOD], nonfinite=1) == {"samples_nonfinite"}
+
+
+def test_nothing_that_ran_is_nothing_that_passed() -> None:
+    assert _failed([]) == {"output_cosine", "channel_cosine"}
+
+
+def test_fewer_bits_may_cost_more() -> None:
+    wide, eight, four = (GraphThresholds.for_weight_bits(bits) for bits in (16, 8, 4))
+    assert wide.output_cosine > eight.output_cosine > four.output_cosine
+
+
+def test_thresholds_of_the_users() -> None:
+    assert GraphThresholds().with_overrides({"output_cosine": 0.5}).output_cosine == 0.5
+    with pytest.raises(InputError, match="no threshold named 'kl_mean_nats'; for a graph there are output_cosine"):
+        GraphThresholds().with_overrides({"kl_mean_nats": 1})
+    with pytest.raises(InputError, match="not a number"):
+        GraphThresholds().with_overrides({"output_cosine": float("nan")})
