@@ -50,6 +50,13 @@ METRICS = {
     ),
     "cases_nonfinite": MetricWords("Cases with NaN or infinity", "Either side computed a value that is none.", "count"),
     "cases_not_run": MetricWords("Cases not run", "They do not fit the context.", "count"),
+    "output_cosine": MetricWords(
+        "Output cosine", "The worst output, taken as one vector, beside the float graph's on samples held out.", "count"
+    ),
+    "channel_cosine": MetricWords(
+        "Channel cosine", "The same a channel at a time: what the cosine of the whole hides.", "count"
+    ),
+    "samples_nonfinite": MetricWords("Samples with NaN or infinity", "An output holds a value that is none.", "count"),
     "cases_run": MetricWords("Cases run", "A gate that saw no case says nothing.", "count"),
 }
 

@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from chipwise.cli.main import main
+from tests.build.models import write_images, write_net
+
+
+@pytest.fixture(scope="module")
+def net(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("net")
+    write_images(folder / "images.npz")
+    return write_net(folder / "net.onnx")
+
+
+def _build(net: Path, out: Path, *more: str, target: str = "rk3588") -> int:
+    return main(["build", str(net), "--target", target, "-o", str(out), "--threads", "1", *more])
+
+
+def test_steps_verdicts_and_what_was_not_run_are_printed(
+    net: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _build(net, tmp_path / "b", "--recipe", "w8a8", "--samples", str(net.parent / "images.npz")) == 0
+    out = capsys.readouterr().out
+    for step in ("read", "check", "prove rewrites", "quantize w8a8", "verify w8a8", "bundle"):
+        assert any(line.startswith(step) for line in out.splitlines())
+    assert "pass output_cosine" in out
+    assert "not run: compile for rk3588 (needs the rknn toolkit" in out
+    assert f"bundle: {tmp_path / 'b'}" in out
+
+
+def test_a_dimension_that_nothing_else_tells(net: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _build(net, tmp_path / "b", "--recipe", "w8a8", "--dim", "batch=2", "--gate", "channel_cosine=0") == 0
+    capsys.readouterr()
+    assert _build(net, tmp_path / "c", "--dim", "batch") == 2
+    assert "'batch' is no dimension; write it like --dim sequence=128" in capsys.readouterr().err
+
+
+def test_a_gate_that_fails_ends_with_one(net: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ("--recipe", "w8a8", "--samples", str(net.parent / "images.npz"), "--gate", "output_cosine=0.99999999")
+    assert _build(net, tmp_path / "b", *options) == 1
+    assert "FAIL output_cosine" in capsys.readouterr().out
+    assert (tmp_path / "b.failed" / "report.html").is_file()
+
+
+def test_wrong_samples_are_one_line(net: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    np.savez(tmp_path / "s.npz", picture=np.zeros((2, 3, 16, 16)))
+    assert _build(net, tmp_path / "b", "--samples", str(tmp_path / "s.npz")) == 2
+    error = capsys.readouterr().err.strip()
+    assert error.count("\n") == 0
+    assert "has no array 'image'; name the arrays image" in error
+    assert not (tmp_path / "b").exists()
