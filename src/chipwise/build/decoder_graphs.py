@@ -33,6 +33,10 @@ class DecoderGraphs(Protocol):
         """What was rewritten, proven equal on a prompt."""
         ...
 
+    def calibrates(self, recipe: Recipe) -> bool:
+        """Whether a candidate of this recipe looks at calibration texts."""
+        ...
+
     def candidate(
         self, recipe: Recipe, reference: GraphFiles, calibration: Sequence[Sequence[int]], *, progress: Progress
     ) -> GraphFiles:

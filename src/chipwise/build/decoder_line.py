@@ -15,7 +15,7 @@ from chipwise.build.result import BuildResult
 from chipwise.build.texts import Texts, gather_texts
 from chipwise.build.trial import Trial, run_trial, with_answers
 from chipwise.check.run import check
-from chipwise.errors import ModelFormatError
+from chipwise.errors import InputError, ModelFormatError
 from chipwise.model.config import DecoderConfig
 from chipwise.model.model import Model
 from chipwise.quant.recipe import Recipe
@@ -36,6 +36,11 @@ def read_decoder(options: BuildOptions, target: Target, model: Model, config: De
         InputError: A query file, the suite or the recipe is wrong, or the target does not take the recipe.
         ModelFormatError: The model has no tokenizer or no weights.
     """
+    if options.samples is not None or options.dims:
+        raise InputError(
+            f"{config.arch} is a language model: it has no samples and dimensions", where=options.model,
+            remedy="give --queries and --context in place of --samples and --dim",
+        )  # fmt: skip
     recipes = recipes_to_try(options, target, _CPU_RECIPES if target.engine == "onnxruntime" else _CHIP_RECIPES)
     if model.tokenizer is None:
         raise ModelFormatError(
@@ -89,7 +94,7 @@ class DecoderLine:
         with log.step("prove rewrites") as note:
             rewrites = graphs.prove(reference, texts.calibration[0])
             note.text = f"largest difference of a logit {max(step.max_abs_difference or 0 for step in rewrites):.2g}"
-        if any(recipe.algorithm == "gptq" or recipe.integer_activations for recipe in self.recipes):
+        if any(graphs.calibrates(recipe) for recipe in self.recipes):
             with log.step("calibrate") as note:
                 texts = with_answers(texts, reference, self.model, threads, log.listener.progress)
                 note.text = f"{sum(map(len, texts.calibration))} tokens: queries and the reference's answers to them"

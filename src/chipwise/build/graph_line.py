@@ -19,7 +19,7 @@ from chipwise.build.samples import Samples, gather_samples
 from chipwise.check.infer import infer_types
 from chipwise.check.load import load_graph
 from chipwise.check.run import check
-from chipwise.errors import ModelFormatError
+from chipwise.errors import InputError, ModelFormatError
 from chipwise.model.config import EncoderConfig
 from chipwise.model.encoder import EncoderSpec, build_encoder
 from chipwise.model.model import Model
@@ -45,6 +45,11 @@ def read_graph(options: BuildOptions, target: Target, model: Model) -> GraphLine
         InputError: The samples, queries or recipe are wrong, or the target does not take the recipe.
         ModelFormatError: The file holds no graph.
     """
+    if options.suite is not None:
+        raise InputError(
+            "a suite has cases for language models, and this model answers nothing", where=str(options.suite),
+            remedy="give --samples or --queries",
+        )  # fmt: skip
     recipes = recipes_to_try(options, target, _AUTO_RECIPES)
     graph = _graph(model)
     static = target.constraints.static_shapes

@@ -82,6 +82,10 @@ class CpuGraphs:
         note = f"GroupQueryAttention, SkipSimplifiedLayerNormalization; proven on {len(prompt)} tokens"
         return [RewriteStep("ort_decoder", 1, largest, note)]
 
+    def calibrates(self, recipe: Recipe) -> bool:
+        """Ranges of integer activations, and the inputs that GPTQ makes up for."""
+        return recipe.integer_activations or (recipe.algorithm == "gptq" and recipe.group_size is not None)
+
     def candidate(
         self, recipe: Recipe, reference: GraphFiles, calibration: Sequence[Sequence[int]], *, progress: Progress
     ) -> GraphFiles:

@@ -103,6 +103,10 @@ class PortableGraphs:
             ),
         ]  # fmt: skip
 
+    def calibrates(self, recipe: Recipe) -> bool:
+        """Ranges of integer activations; weights are rounded as a vendor's toolkit does."""
+        return recipe.integer_activations
+
     def candidate(
         self, recipe: Recipe, reference: GraphFiles, calibration: Sequence[Sequence[int]], *, progress: Progress
     ) -> GraphFiles:
