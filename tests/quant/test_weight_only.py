@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import onnx_ir as ir
 import pytest
+from onnx import helper as oh
 
 from chipwise.engine import Batch, Session
 from chipwise.engine.onnxruntime import OnnxRuntimeEngine
@@ -16,7 +17,7 @@ from chipwise.quant.hessian import HessianSource
 from chipwise.quant.recipe import Recipe, parse_recipe
 from chipwise.quant.weight_only import quantize_weights
 from chipwise.rewrite.passes.ort_decoder import fuse_decoder
-from tests.quant.small_graphs import cosine, linear, run, run_as_served
+from tests.quant.small_graphs import cosine, graph, linear, run, run_as_served
 
 PROMPT = [5, 9, 4, 7, 33, 12, 8, 8, 40, 2, 19]
 
@@ -105,3 +106,25 @@ def test_float32_activations_are_exact() -> None:
     # The quick kernel rounds activations to 8 bits a block.
     assert np.abs(run_as_served(quick, {"x": x})[0]["y"] - x @ dense).max() > 1e-3
     assert np.allclose(run_as_served(exact, {"x": x})[0]["y"], x @ dense, atol=1e-4)
+
+
+@pytest.mark.parametrize("stored_as_rows", [True, False])
+@pytest.mark.parametrize("with_bias", [True, False])
+def test_a_gemm_keeps_its_bias(stored_as_rows: bool, with_bias: bool) -> None:
+    rng = np.random.default_rng(0)
+    weight, bias = rng.normal(size=(64, 8)).astype(np.float32), (10 * rng.normal(size=8)).astype(np.float32)
+    x = rng.normal(size=(3, 64)).astype(np.float32)
+    constants = {"w": np.ascontiguousarray(weight.T) if stored_as_rows else weight} | ({"b": bias} if with_bias else {})
+    node = oh.make_node("Gemm", ["x", *constants], ["y"], transB=int(stored_as_rows))
+    model = graph([node], {"x": [3, 64]}, {"y": [3, 8]}, constants)
+    assert list(quantize_weights(model, _recipe("w8a16"), accuracy_level=1)) == ["w"]
+    wanted = x @ weight + (bias if with_bias else 0)
+    assert np.allclose(run(model, {"x": x})["y"], wanted, atol=0.3)
+
+
+@pytest.mark.parametrize("attributes", [{"alpha": 2.0}, {"beta": 0.5}, {"transA": 1}])
+def test_a_gemm_that_is_more_than_a_product_stays(attributes: dict[str, float]) -> None:
+    weight = np.ones((64, 64), np.float32)
+    node = oh.make_node("Gemm", ["x", "w", "b"], ["y"], **attributes)
+    model = graph([node], {"x": [64, 64]}, {"y": [64, 64]}, {"w": weight, "b": np.ones(64, np.float32)})
+    assert quantize_weights(model, _recipe("w8a16")) == {}

@@ -67,8 +67,9 @@ class _Quantizer:
             self._embedding(node)
         elif node.op_type == "MatMul" and _is_weight(node.inputs[1]):
             self._linear(node, transposed=True, bits=self._bits(node))
-        elif node.op_type == "Gemm" and _is_weight(node.inputs[1]) and node.attributes.get_int("transB", 0) == 1:
-            self._linear(node, transposed=False, bits=self._bits(node))
+        elif node.op_type == "Gemm" and _is_weight(node.inputs[1]) and _is_plain(node):
+            transposed = node.attributes.get_int("transB", 0) == 0
+            self._linear(node, transposed=transposed, bits=self._bits(node))
 
     def _bits(self, node: ir.Node) -> int:
         return self.recipe.head_bits if node.name == "lm_head" else self.recipe.weight_bits
@@ -85,7 +86,11 @@ class _Quantizer:
             "N": lazy.rows, "K": lazy.columns, "bits": bits,
             "block_size": lazy.group_size, "accuracy_level": self.accuracy_level,
         }  # fmt: skip
-        self._replace(node, ir.node("MatMulNBits", inputs, attributes, domain=MICROSOFT, name=node.name))
+        new = [ir.node("MatMulNBits", inputs, attributes, domain=MICROSOFT, name=node.name)]
+        bias = node.inputs[2] if node.op_type == "Gemm" and len(node.inputs) > 2 else None
+        if bias is not None:
+            new.append(ir.node("Add", [new[0].outputs[0], bias]))
+        self._replace(node, new)
 
     def _embedding(self, node: ir.Node) -> None:
         lazy = self._quantized(node.inputs[0], transposed=False, bits=self.recipe.embed_bits)
@@ -93,7 +98,7 @@ class _Quantizer:
             "bits": lazy.bits, "block_size": lazy.group_size, "gather_axis": 0, "quantize_axis": 1,
         }  # fmt: skip
         inputs = [lazy.flat(), node.inputs[1], lazy.scales, lazy.zero_points]
-        self._replace(node, ir.node("GatherBlockQuantized", inputs, attributes, domain=MICROSOFT, name=node.name))
+        self._replace(node, [ir.node("GatherBlockQuantized", inputs, attributes, domain=MICROSOFT, name=node.name)])
 
     def _quantized(
         self, value: ir.Value | None, *, transposed: bool, bits: int, logical: str | None = None
@@ -114,8 +119,9 @@ class _Quantizer:
     def _hessian_of(self, weight: str) -> Hessian:
         return lambda: self.hessians(weight) if self.hessians else None
 
-    def _replace(self, old: ir.Node, new: ir.Node) -> None:
-        before, after = old.outputs[0], new.outputs[0]
+    def _replace(self, old: ir.Node, new: list[ir.Node]) -> None:
+        """Put nodes in the place of one; the last gives its output."""
+        before, after = old.outputs[0], new[-1].outputs[0]
         after.name, after.shape = before.name, before.shape
         if before.dtype is not None:
             after.dtype = before.dtype
@@ -228,6 +234,12 @@ def _fitting_group(columns: int, recipe: Recipe, name: str) -> int:
         if group <= (wanted or 256) and columns % group == 0:
             return group
     raise RewriteError(f"{columns} input channels are no multiple of 16", where=name)
+
+
+def _is_plain(gemm: ir.Node) -> bool:
+    """Whether a Gemm is no more than a product and a bias."""
+    factors = [gemm.attributes.get_float(name, 1.0) for name in ("alpha", "beta")]
+    return factors == [1.0, 1.0] and gemm.attributes.get_int("transA", 0) == 0
 
 
 def _is_weight(value: ir.Value | None) -> bool:
