@@ -55,12 +55,27 @@ def test_a_summary_names_every_faulty_line_and_no_other() -> None:
             assert re.findall(r"[A-Z]+-\d{3}", case.expected) == faulty
 
 
-def test_the_hot_machine_is_the_one_over_the_limit() -> None:
-    for case in cases_of("factory", "hot"):
+def test_an_alarm_follows_from_the_temperature_in_the_log() -> None:
+    raised = set()
+    for case in cases_of("factory", "alarm"):
         question, *lines = case.messages[0]["content"].splitlines()
-        limit = int(re.search(r"(\d+) C", question)[1])
-        readings = {line.split()[1]: int(line.split()[2]) for line in lines}
-        assert [name for name, reading in readings.items() if reading > limit] == [case.keywords[0]]
+        ((_, device, reading, _),) = (line.split() for line in lines if line.endswith(" C"))
+        answer = json.loads(case.expected)
+        assert answer["reading"] == int(reading)
+        assert f"{answer['limit']} C" in question
+        if answer["tool"] == "alarm":
+            assert answer["device"] == device
+        raised.add(answer["tool"])
+    assert raised == {"alarm", "none"}
+
+
+def test_a_ticket_holds_the_faulty_line() -> None:
+    for case in cases_of("factory", "ticket", "zh"):
+        lines = case.messages[0]["content"].splitlines()[1:]
+        (line,) = (line for line in lines if not line.endswith("正常"))
+        answer = json.loads(case.expected)
+        assert line.split()[:2] == [answer["time"], answer["device"]]
+        assert line.split()[3] == answer["code"]
 
 
 def test_a_tool_call_keeps_the_order_of_its_arguments_and_its_letters() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from chipwise.verify.domains.case import Draft, Intent, Phrasing, Term, ToolCall, call_draft
-from chipwise.verify.domains.condition import ABOVE, AT_LEAST, Condition
+from chipwise.verify.domains.condition import draw_condition
 from chipwise.verify.domains.draw import Draw, clock_text
 
 MACHINES = ("PUMP", "PRESS", "ROBOT", "BELT", "OVEN", "LATHE", "MIXER", "DRILL")
@@ -26,20 +26,15 @@ SUMMARIZE = Phrasing(
     ("Summarize the faults:", "Which faults are in this log?", "Report all faults, ignore OK lines."),
     ("总结故障：", "这段日志有哪些故障？", "列出所有故障，忽略正常行。"),
 )
-HOTTEST = Phrasing(
-    "hot",
-    ("Which machine is {relation} {limit} C?", "Name the machine with a temperature {relation} {limit} C."),
-    ("哪台设备温度{relation}{limit}度？", "找出{relation}{limit}度的设备。"),
-)
-LOOKUP = Phrasing(
-    "lookup",
-    ("What happened to {device}?", "Report only {device}, not the others."),
-    ("{device}发生了什么？", "只报告{device}，不要其他设备。"),
-)
 TICKET = Phrasing(
     "ticket",
-    ("Open a ticket for the {fault}.", "File the {fault} fault as priority {priority}."),
-    ("为{fault}故障开工单。", "把{fault}登记为{priority}级工单。"),
+    ("Open a ticket for this log:", "File the fault as priority {priority}:", "Do not summarize, open a ticket:"),
+    ("为这段日志开工单：", "把故障登记为{priority}级工单：", "不要总结，开工单："),
+)
+ALARM = Phrasing(
+    "alarm",
+    ("Raise the alarm if a machine is {relation} {limit} C:", "Alarm if a temperature is {relation} {limit} C:"),
+    ("如果有设备{relation}{limit}度就报警：", "温度{relation}{limit}度时报警："),
 )
 
 
@@ -58,7 +53,7 @@ class Entry:
             return f"{self.time} {self.device} {'正常' if lang == 'zh' else 'OK'}"
         return f"{self.time} {self.device} {self.fault.name(lang)} {self.code}"
 
-    def sentence(self, lang: str) -> str:
+    def clause(self, lang: str) -> str:
         """What a summary says of a faulty line."""
         fault = self.fault.name(lang) if self.fault else ""
         if lang == "zh":
@@ -108,45 +103,33 @@ def summarize(draw: Draw, lang: str) -> Draft:
         none = f"{first}到{last}无故障" if lang == "zh" else f"No faults from {first} to {last}"
         return Draft(name, log_text(question, entries, lang), finish([none], lang), (first, last), "summary")
     words = tuple(word for entry in bad for word in entry.keywords)
-    answer = finish([entry.sentence(lang) for entry in bad], lang)
+    answer = finish([entry.clause(lang) for entry in bad], lang)
     return Draft(name, log_text(question, entries, lang), answer, words, "summary")
 
 
-def lookup(draw: Draw, lang: str) -> Draft:
-    """The fault of one device among others."""
-    entries = draw_log(draw, draw.integer(2, 3), 2)
-    wanted = draw.choice([entry for entry in entries if entry.fault])
-    name, question = LOOKUP.render(draw, lang, {"device": wanted.device})
-    answer = finish([wanted.sentence(lang)], lang)
-    return Draft(name, log_text(question, entries, lang), answer, wanted.keywords, "summary")
-
-
-def hottest(draw: Draw, lang: str) -> Draft:
-    """The one machine whose temperature satisfies the condition."""
-    relation, limit = draw.choice((ABOVE, AT_LEAST)), 10 * draw.integer(4, 8)
-    over = Condition(relation, limit, limit + draw.integer(1, 19))
-    under = [Condition(relation, limit, limit - draw.integer(1, 19)) for _ in range(draw.integer(1, 2))]
-    readings = draw.sample([over, *under], len(under) + 1)
-    rows = list(zip(draw_log(draw, len(readings), 0), readings, strict=True))
-    name, question = HOTTEST.render(draw, lang, {"relation": relation.name(lang), "limit": limit})
-    lines = [f"{entry.time} {entry.device} {condition.reading} C" for entry, condition in rows]
-    hot, found = next((entry, condition) for entry, condition in rows if condition.holds)
-    answer = f"{found.reading} C on {hot.device} at {hot.time}."
-    if lang == "zh":
-        answer = f"{found.reading}度，{hot.device}，{hot.time}。"
-    return Draft(name, "\n".join([question, *lines]), answer, (hot.device, str(found.reading), hot.time), "summary")
-
-
 def ticket(draw: Draw, lang: str) -> Draft:
-    """A tool call that files one of the faults of a log."""
-    entries = draw_log(draw, draw.integer(2, 3), 2)
-    wanted = draw.choice([entry for entry in entries if entry.fault])
-    fault, priority = wanted.fault.name(lang) if wanted.fault else "", draw.integer(1, 5)
-    name, question = TICKET.render(draw, lang, {"fault": fault, "priority": priority})
-    arguments: dict[str, object] = {"fault": fault, "code": wanted.code, "device": wanted.device, "time": wanted.time}
+    """A tool call that files the one fault of a log."""
+    entries = draw_log(draw, draw.integer(1, 3), 1)
+    wanted, priority = next(entry for entry in entries if entry.fault), draw.integer(1, 5)
+    name, question = TICKET.render(draw, lang, {"priority": priority})
+    fault = wanted.fault.id if wanted.fault else ""
+    arguments: dict[str, object] = {"device": wanted.device, "fault": fault, "code": wanted.code, "time": wanted.time}
     if name == "ticket1":
         arguments["priority"] = priority
     return call_draft(name, log_text(question, entries, lang), ToolCall("open_ticket", arguments))
 
 
-INTENTS: tuple[Intent, ...] = (summarize, summarize, lookup, hottest, ticket)
+def alarm(draw: Draw, lang: str) -> Draft:
+    """Raise the alarm only if the one temperature in the log satisfies the condition."""
+    entries = draw_log(draw, draw.integer(1, 3), 0)
+    wanted = draw.choice(entries)
+    condition = draw_condition(draw, 40, 80)
+    limits = {"relation": condition.relation.name(lang), "limit": condition.limit}
+    name, question = ALARM.render(draw, lang, limits)
+    hot = f"{wanted.time} {wanted.device} {condition.reading} C"
+    lines = [hot if entry is wanted else entry.line(lang) for entry in entries]
+    call = condition.choose(ToolCall("alarm", {"device": wanted.device, "time": wanted.time}))
+    return call_draft(name, "\n".join([question, *lines]), call)
+
+
+INTENTS: tuple[Intent, ...] = (summarize, summarize, ticket, alarm)
