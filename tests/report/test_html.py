@@ -11,7 +11,7 @@ import pytest
 from chipwise.report import Verdict
 from chipwise.report.html import PROMPT_CHARACTERS, WORST_CASES, headline, render_html
 from chipwise.report.quality import CaseResult, Fidelity, Quality
-from chipwise.report.report import NotRun, Report
+from chipwise.report.report import LayerCosine, NotRun, Report
 from tests.report.samples import full_report
 
 EMPTY = Report("t", "host", "m", "fp32")
@@ -209,3 +209,10 @@ def test_it_is_quick() -> None:
     start = time.perf_counter()
     render_html(report)
     assert time.perf_counter() - start < 2
+
+
+def test_values_that_belong_to_no_layer_share_one_plot() -> None:
+    names = [f"val_{i}" for i in range(40)] + ["logits", "layers.0.output", "layers.1.output", "layers.0.mlp_out"]
+    page = render_html(replace(EMPTY, layers=tuple(LayerCosine(name, 0.9, 0.8, 0.95, 1) for name in names)))
+    assert page.count("<svg") == 3
+    assert "Outputs, and products inside" in page

@@ -24,6 +24,8 @@ WORST_LAYERS = 8
 PROMPT_CHARACTERS = 800
 """What is shown of a longer prompt."""
 
+_LAYER_VALUE = re.compile(r".*\.\d+\.(.*)")
+_NO_LAYER = "outputs, and products inside"
 _VALUE_KINDS = {"output": "Residual stream", "attn_out": "Attention output", "mlp_out": "Feed-forward output"}
 
 
@@ -139,13 +141,15 @@ def _charts(quality: Quality) -> list[list[tuple[str, Markup]]]:
 
 
 def _layer_charts(layers: Sequence[LayerCosine]) -> list[tuple[str, Markup]]:
-    """One plot a kind of value: the residual stream first, kinds that are not known last."""
+    """One plot a kind of value: the residual stream first, then kinds that are not known, then all without a layer."""
     groups: dict[str, list[LayerCosine]] = {kind: [] for kind in _VALUE_KINDS}
     for layer in layers:
-        groups.setdefault(re.sub(r"^.*\.\d+\.", "", layer.name), []).append(layer)
+        found = _LAYER_VALUE.fullmatch(layer.name)
+        groups.setdefault(found[1] if found else _NO_LAYER, []).append(layer)
+    others = groups.pop(_NO_LAYER, [])
     return [
         (_VALUE_KINDS.get(kind, kind.replace("_", " ").capitalize()), html_charts.layer_cosines(group))
-        for kind, group in groups.items()
+        for kind, group in [*groups.items(), (_NO_LAYER, others)]
         if group
     ]
 
