@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
@@ -177,8 +177,17 @@ def test_cut_anywhere(tmp_path: Path, data: st.DataObject) -> None:
         load_onnx(path)
 
 
+def test_external_data_in_a_file_that_cannot_be(tmp_path: Path) -> None:
+    path = external(tmp_path)
+    raw = path.read_bytes()
+    path.write_bytes(raw.replace(b"model.onnx.data", b"model\0onnx.data"))
+    with pytest.raises(ModelFormatError, match="damaged external data"):
+        load_onnx(path)
+
+
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(place=st.floats(0, 1), value=st.integers(0, 255))
+@example(place=0.375, value=0)
 def test_a_damaged_byte_is_an_error_of_ours_or_none(tmp_path: Path, place: float, value: int) -> None:
     path = external(tmp_path)
     raw = bytearray(path.read_bytes())

@@ -83,11 +83,13 @@ def _check_external(tensor: onnx.TensorProto, path: Path) -> None:
         offset, length = int(place.get("offset", 0)), int(place.get("length", 0))
         bits = ir.DataType(tensor.data_type).bitwidth
         data = path.parent / place["location"]
-    except (KeyError, TypeError, ValueError) as e:
+        # A name no file can have (a NUL byte, a loop of links) is refused by the system, not by Path.
+        inside = data.resolve().is_relative_to(path.parent.resolve())
+    except (KeyError, TypeError, ValueError, OSError, RuntimeError) as e:
         raise ModelFormatError(f"tensor {tensor.name} has damaged external data ({e})", where=str(path)) from e
     if min(offset, length, *tensor.dims) < 0:
         raise ModelFormatError(f"tensor {tensor.name} has damaged external data (a size below 0)", where=str(path))
-    if not data.resolve().is_relative_to(path.parent.resolve()):
+    if not inside:
         raise ModelFormatError(
             f"tensor {tensor.name} lies in {str(data)!r}, outside the model's folder",
             where=str(path),
