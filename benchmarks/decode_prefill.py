@@ -2,13 +2,15 @@
 
     python -m benchmarks.decode_prefill [--rounds N]
 
-Each contestant runs in a process of its own; rounds go A B C A B C, so that all share the machine's noise. The first
-round warms up and is dropped. Writes results/decode_prefill.json; `python -m benchmarks.render` makes the page of it.
+Rounds go A B C A B C, so that all share the machine's noise, and each contestant gets a new process each round: where
+its weights happen to lie in memory moves decode by a tenth and more. A process warms up, then runs a few times.
+Writes results/decode_prefill.json; `python -m benchmarks.render` makes the page of it.
 """
 
 from __future__ import annotations
 
 import argparse
+import statistics
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -28,6 +30,8 @@ from benchmarks.workload import Workload
 from chipwise.bundle import open_bundle
 
 _FIRST_TOKENS = 8
+# Timed runs of a process, after one that warms it up; a round is their median.
+_RUNS = 3
 
 
 def own(bundle: Path) -> Contestant:
@@ -66,44 +70,45 @@ def gather(gguf: Path, bundle: Path) -> tuple[list[Contestant], list[Missing]]:
     return contestants, missing
 
 
-def run(contestants: Sequence[Contestant], workload: Workload, rounds: int) -> dict[str, dict[str, Any]]:
-    """All rounds of all contestants; by name: what it said when ready, its rounds, its end."""
-    runners: dict[str, Runner] = {}
-    found: dict[str, dict[str, Any]] = {}
-    try:
+def run(contestants: Sequence[Contestant], workload: Workload, rounds: int) -> dict[str, list[dict[str, Any]]]:
+    """All rounds of all contestants, by name."""
+    found: dict[str, list[dict[str, Any]]] = {contestant.name: [] for contestant in contestants}
+    for number in range(1, rounds + 1):
         for contestant in contestants:
-            job = Job(str(contestant.model), workload.prompt(), workload.new_tokens, workload.context, workload.threads)
-            runners[contestant.name] = Runner(contestant.command(), job)
-            found[contestant.name] = {**runners[contestant.name].ready, "rounds": []}
-        for number in range(rounds + 1):
-            for name, runner in runners.items():
-                load = load_average()
-                times = {**runner.round(), "load_average": load}
-                if number:
-                    found[name]["rounds"].append(times)
-                _print_round(name, number, times, workload)
-        for name, runner in runners.items():
-            found[name].update(runner.finish())
-    except BaseException:
-        for runner in runners.values():
-            runner.kill()
-        raise
+            one = one_round(contestant, workload)
+            found[contestant.name].append(one)
+            _print_round(contestant.name, number, one, workload)
     return found
 
 
-def outcome(contestant: Contestant, found: dict[str, Any], workload: Workload, read_bps: float) -> Outcome:
+def one_round(contestant: Contestant, workload: Workload) -> dict[str, Any]:
+    """A new process: what it said when it was ready, the median times of its runs, and its peak memory."""
+    load = load_average()
+    job = Job(str(contestant.model), workload.prompt(), workload.new_tokens, workload.context, workload.threads)
+    runner = Runner(contestant.command(), job)
+    try:
+        runner.round()
+        runs = [runner.round() for _ in range(_RUNS)]
+        end = runner.finish()
+    except BaseException:
+        runner.kill()
+        raise
+    times = {name: statistics.median(run[name] for run in runs) for name in ("prefill_s", "decode_s")}
+    return {**runner.ready, **times, **end, "tokens": runs[0]["tokens"], "load_average": load}
+
+
+def outcome(contestant: Contestant, rounds: Sequence[dict[str, Any]], workload: Workload, read_bps: float) -> Outcome:
     """What a contestant's rounds come to."""
-    rounds = found["rounds"]
     decode = rate(workload.new_tokens, [one["decode_s"] for one in rounds])
     position = workload.mean_position
     return Outcome(
         name=contestant.name,
         title=contestant.title,
-        versions=found["versions"],
-        open_s=found["open_s"],
+        versions=rounds[0]["versions"],
+        open_s=statistics.median(one["open_s"] for one in rounds),
         weights_read_bytes=contestant.traffic.weights_bytes,
         kv_read_bytes=round(contestant.traffic.kv_bytes_per_position * position),
-        peak_bytes=found["peak_bytes"],
+        peak_bytes=max(one["peak_bytes"] for one in rounds),
         rounds=tuple(Round(one["prefill_s"], one["decode_s"], one["load_average"]) for one in rounds),
         prefill=rate(workload.prompt_tokens, [one["prefill_s"] for one in rounds]),
         decode=decode,
@@ -115,7 +120,7 @@ def outcome(contestant: Contestant, found: dict[str, Any], workload: Workload, r
 def main() -> int:
     """Run and save; 1 if a goal is missed."""
     parser = argparse.ArgumentParser(description="Decode, prefill and memory beside onnxruntime-genai and llama.cpp.")
-    parser.add_argument("--rounds", type=int, default=7, help="rounds after the warm-up (7)")
+    parser.add_argument("--rounds", type=int, default=7, help="rounds (7)")
     parser.add_argument("--bundle", type=Path, help="a built bundle; without it one is built and kept")
     parser.add_argument("--out", type=Path, default=RESULTS / "decode_prefill.json", help="where the result goes")
     arguments = parser.parse_args()
@@ -138,9 +143,11 @@ def main() -> int:
 
 def _print_round(name: str, number: int, times: dict[str, Any], workload: Workload) -> None:
     prefill, decode = workload.prompt_tokens / times["prefill_s"], workload.new_tokens / times["decode_s"]
-    label = f"round {number}" if number else "warm-up"
     load = times["load_average"]
-    print(f"{label:<9}{name:<10} prefill {prefill:7.1f} tok/s  decode {decode:7.1f} tok/s  load {load:.2f}", flush=True)
+    print(
+        f"round {number}  {name:<10} prefill {prefill:7.1f} tok/s  decode {decode:7.1f} tok/s  load {load:.2f}",
+        flush=True,
+    )
 
 
 if __name__ == "__main__":

@@ -40,8 +40,8 @@ def decode_prefill(result: DecodePrefill) -> list[str]:
         "## Decode, prefill and memory\n",
         f"`python -m benchmarks.decode_prefill`, {result.date}. {result.model}, a prompt of {work.prompt_tokens} "
         f"random tokens (seed {work.seed}) and {work.new_tokens} more decoded greedily, {work.threads} threads, a "
-        f"context of {work.context}. Each engine in a process of its own, {len(first.rounds)} rounds A B C A B C after "
-        "a warm-up; medians, in brackets the slowest and fastest round. Compare rows, not machines. The bundle's gate "
+        f"context of {work.context}. {len(first.rounds)} rounds A B C A B C, each engine in a new process each round, "
+        "warmed up; medians, in brackets the slowest and fastest round. Compare rows, not machines. The bundle's gate "
         f"{_passed(result.gate_passed)}.\n",
         _machine(result.machine, [one.load_average for outcome in result.outcomes for one in outcome.rounds]),
         "| engine | prefill tok/s | decode tok/s | read a token | share of bandwidth | peak memory | opens in |",

@@ -42,7 +42,7 @@ class MachineFacts:
 
 @dataclass(frozen=True)
 class Round:
-    """One round of a contestant: times, and the load average when it began."""
+    """One round of a contestant: the median times of its runs, and the load average when it began."""
 
     prefill_s: float
     decode_s: float
@@ -66,11 +66,11 @@ class Outcome:
         name: Its key.
         title: Its name for people.
         versions: Versions in its environment.
-        open_s: Time to open the model.
+        open_s: Time to open the model, the median.
         weights_read_bytes: Weights a decoded token reads, as stored.
         kv_read_bytes: Keys and values a token reads in the middle of decoding.
-        peak_bytes: The process's VmHWM at the end: weights, runtime and interpreter, mapped files included.
-        rounds: The rounds after the warm-up.
+        peak_bytes: The largest VmHWM of its processes: weights, runtime and interpreter, mapped files included.
+        rounds: The rounds.
         prefill: Prompt tokens a second.
         decode: New tokens a second.
         bandwidth_share: Bytes read a second while decoding over the machine's read bandwidth.
