@@ -11,7 +11,7 @@ from benchmarks.decode_prefill import outcome, run
 from benchmarks.traffic import Traffic
 from benchmarks.workload import Workload
 
-# A process is slow in its first run; the runs after it take 10, 40 and 20 ms to decode.
+# A process is slow in its first run; the runs after it take 10, 250 and 30 ms to decode.
 FAKE = """
     import sys, time
     sys.path.insert(0, {runners!r})
@@ -19,7 +19,7 @@ FAKE = """
 
     class Fake:
         def __init__(self, job):
-            self.waits = iter([0.5, 0.01, 0.04, 0.02])
+            self.waits = iter([0.4, 0.01, 0.25, 0.03])
             self.first = job.prompt[0]
         def reset(self):
             pass
@@ -50,7 +50,7 @@ def test_each_round_is_a_new_warmed_process(fake: Contestant) -> None:
     found = run([fake], workload, rounds=2)["fake"]
     assert len(found) == 2
     # The median of the runs after the warm-up, in both: the second round did not go on where the first ended.
-    assert all(0.02 <= one["decode_s"] < 0.035 for one in found)
+    assert all(0.03 <= one["decode_s"] < 0.2 for one in found)
     result = outcome(fake, found, workload, read_bps=1e9)
     assert result.first_tokens == (workload.prompt()[0], 7, 7)
     assert result.kv_read_bytes == 500
