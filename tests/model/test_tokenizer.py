@@ -39,6 +39,13 @@ def test_special_tokens_in_text_are_recognised_and_skipped() -> None:
     assert tokenizer.token_text(256) == "<s>"
 
 
+def test_an_id_without_a_token_has_no_text() -> None:
+    tokenizer = byte_tokenizer()
+    assert tokenizer.token_text(258) == ""
+    assert tokenizer.token_text(10**6) == ""
+    assert tokenizer.decode([258], skip_special=False) == ""
+
+
 @pytest.mark.parametrize(
     ("habit", "asked", "starts"),
     [(True, None, True), (False, None, False), (True, False, False), (False, True, True)],

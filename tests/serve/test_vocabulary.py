@@ -83,3 +83,10 @@ def test_sentencepiece_tokens() -> None:
 def test_tokens_for_people() -> None:
     vocabulary = Vocabulary(byte_tokenizer())
     assert [vocabulary.token_text(i) for i in (65, 32, 0xE4, EOS)] == ["A", " ", "bytes:\\xe4", "<end>"]
+
+
+def test_holes_of_a_padded_vocabulary_have_no_text() -> None:
+    for tokenizer in (byte_tokenizer(), sentencepiece_tokenizer()):
+        hole = tokenizer.vocab_size
+        assert Vocabulary(tokenizer).token_text(hole) == ""
+        assert Vocabulary(tokenizer).token_bytes(hole) == b""

@@ -73,8 +73,9 @@ class Tokenizer:
         return None if found is None else int(found)
 
     def token_text(self, token_id: int) -> str:
-        """The token as the vocabulary writes it."""
-        return str(self._fast.id_to_token(token_id))
+        """The token as the vocabulary writes it; empty for an id without one, as in padded vocabularies."""
+        found = self._fast.id_to_token(token_id)
+        return "" if found is None else str(found)
 
     def to_files(self) -> dict[str, bytes]:
         """The files that ``from_files`` reads back."""

@@ -140,6 +140,14 @@ def test_logprobs(talking: Live, stream: bool) -> None:
         assert entry.top_logprobs[0].token == entry.token
 
 
+def test_logprobs_of_an_id_without_a_token() -> None:
+    body = {"messages": HELLO, "temperature": 0, "logprobs": True, "top_logprobs": 1, "max_tokens": 2}
+    with live(null_model(next_token=lambda history: 258)) as server:
+        choice = server.http.post("/v1/chat/completions", json=body).json()["choices"][0]
+    assert choice["message"]["content"] == ""
+    assert [(entry["token"], entry["bytes"]) for entry in choice["logprobs"]["content"]] == [("", []), ("", [])]
+
+
 def test_seed_repeats(hashing: Live) -> None:
     def say(seed: int | None) -> str:
         with client(hashing) as c:
