@@ -80,6 +80,44 @@ def test_what_fails_is_the_requests_fault_or_the_models(source: str) -> None:
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("message", "where", "what"),
+    [
+        ({"content": "hi"}, "messages[1]", "role is missing"),
+        ({"role": None, "content": "hi"}, "messages[1].role", "is no text, but NoneType"),
+        ({"role": "user"}, "messages[1]", "content is missing"),
+        ({"role": "user", "content": None}, "messages[1].content", "is no text, but NoneType"),
+        ({"role": "user", "content": 5}, "messages[1].content", "is no text, but int"),
+        ({"role": "user", "content": [{"type": "text", "text": "hi"}]}, "messages[1].content", "but list"),
+        ({"role": "assistant", "content": None, "tool_calls": []}, "messages[1].content", "but NoneType"),
+        ({"content": None, "tool_calls": [{}]}, "messages[1]", "role is missing"),
+        ("hi", "messages[1]", "a message is an object, not str"),
+        (None, "messages[1]", "a message is an object, not NoneType"),
+    ],
+)
+def test_messages_that_are_none(message: Any, where: str, what: str) -> None:
+    # This template would write each of them somehow.
+    template = ChatTemplate("{% for m in messages %}{{ m.role }}{{ m.content }}{% endfor %}")
+    with pytest.raises(RequestError) as caught:
+        template.render([*USER, message])
+    assert caught.value.where == caught.value.param == where
+    assert what in str(caught.value)
+
+
+def test_calls_of_tools_need_no_content() -> None:
+    template = ChatTemplate("{% for m in messages %}{{ m.content or m.tool_calls | length }}{% endfor %}")
+    calls = [{"function": {"name": "f"}}]
+    assert template.render([*USER, {"role": "assistant", "tool_calls": calls}]) == "hi1"
+    assert template.render([*USER, {"role": "assistant", "content": None, "tool_calls": calls}]) == "hi1"
+
+
+@pytest.mark.parametrize("calls", ["x", 5, [None], {"a": 1}])
+def test_calls_of_tools_that_are_none(calls: Any) -> None:
+    template = ChatTemplate("{% for call in messages[0].tool_calls %}{{ call.function.name + '' }}{% endfor %}")
+    with pytest.raises(RequestError, match="the chat template fails on these messages"):
+        template.render([{"role": "assistant", "tool_calls": calls}])
+
+
 def test_refusal_says_why() -> None:
     with pytest.raises(RequestError, match="refuses these messages: roles must alternate") as caught:
         ChatTemplate("{{ raise_exception('roles must alternate') }}").render(USER)

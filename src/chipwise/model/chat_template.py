@@ -22,6 +22,22 @@ def _raise_exception(message: str) -> None:
     raise RequestError(f"the chat template refuses these messages: {message}", code="invalid_messages")
 
 
+def _check_message(message: Any, where: str) -> None:
+    # A template would write what is missing as nothing, None as "None", and a list as Python shows it.
+    if not isinstance(message, Mapping):
+        raise _malformed(f"a message is an object, not {type(message).__name__}", where)
+    calls_only = message.get("content") is None and message.get("tool_calls")
+    for name in ("role",) if calls_only else ("role", "content"):
+        if name not in message:
+            raise _malformed(f"{name} is missing", where)
+        if not isinstance(message[name], str):
+            raise _malformed(f"is no text, but {type(message[name]).__name__}", f"{where}.{name}")
+
+
+def _malformed(what: str, where: str) -> RequestError:
+    return RequestError(what, where=where, code="invalid_messages", param=where)
+
+
 def _tojson(
     value: Any,
     ensure_ascii: bool = False,
@@ -73,9 +89,16 @@ class ChatTemplate:
     ) -> str:
         """The prompt text of a conversation. It holds its own start token: encode it with ``add_bos=False``.
 
+        Args:
+            messages: Each with ``role`` and ``content`` as text; one with ``tool_calls`` may have no content.
+            add_generation_prompt: Whether the text ends where the model is to answer.
+            tools: Descriptions of tools, for templates that show them.
+
         Raises:
-            RequestError: The template refuses the messages or fails on them.
+            RequestError: A message is not of that form, or the template refuses the messages or fails on them.
         """
+        for i, message in enumerate(messages):
+            _check_message(message, f"messages[{i}]")
         try:
             return self._template.render(
                 messages=list(messages),

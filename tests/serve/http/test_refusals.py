@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import openai
 import pytest
 
+from chipwise.model.chat_template import ChatTemplate
 from tests.serve.fakes import null_model, says
 from tests.serve.live import Live, live
 
@@ -147,6 +149,26 @@ def test_bodies_that_are_no_json(server: Live, body: bytes) -> None:
     response = server.http.post(CHAT, content=body)
     assert response.status_code == 400
     assert response.json()["error"]["type"] == "invalid_request_error"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{{ messages[0].tool_calls[0].function.name }}",
+        "{{ messages[3]['role'] + 'x' }}",
+        "{{ messages[0]['content'] + 1 }}",
+        "{{ messages[0].content | round }}",
+        "{% for part in messages[0].content %}{{ part['text'] + '' }}{% endfor %}",
+    ],
+)
+def test_template_that_fails_on_the_messages(source: str) -> None:
+    with live(replace(null_model(next_token=says("ok")), chat_template=ChatTemplate(source))) as server:
+        response = server.http.post(CHAT, json=chat())
+    error = response.json()["error"]
+    assert response.status_code == 400
+    assert error["message"].startswith("the chat template fails on these messages (")
+    assert "\n" not in error["message"]
+    assert (error["type"], error["param"]) == ("invalid_request_error", "messages")
 
 
 def test_context_overflow_has_its_code(server: Live) -> None:
