@@ -48,7 +48,7 @@ def missing_keywords(keywords: Iterable[str], answer: str) -> tuple[str, ...]:
 
 def entities(expected: str) -> tuple[str, ...]:
     """The keywords of an expected answer that names none: a JSON answer's values; else identifiers, times, numbers
-    with their units, and what is quoted.
+    with their units, and what is quoted, as far as the answer itself counts as reproducing it.
     """  # noqa: D205
     try:
         found = list(_scalars(json.loads(expected)))
@@ -57,7 +57,10 @@ def entities(expected: str) -> tuple[str, ...]:
     else:
         if expected.lstrip().startswith(("{", "[")):
             return tuple(dict.fromkeys(found))
-    return tuple(dict.fromkeys(match.group().strip() for match in _ENTITY.finditer(normalise(expected))))
+    candidates = dict.fromkeys(match.group().strip() for match in _ENTITY.finditer(normalise(expected)))
+    # The 2 of "2x4" is part of something longer: no answer would be right, not even the expected one.
+    beyond = set(missing_keywords(candidates, expected))
+    return tuple(entity for entity in candidates if entity not in beyond)
 
 
 def _scalars(value: object) -> Iterable[str]:
