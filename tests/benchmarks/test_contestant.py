@@ -11,7 +11,7 @@ from benchmarks.runners.protocol import Job
 
 JOB = Job(model="none", prompt=[5, 6, 7], new_tokens=3, context=16, threads=1)
 COUNTING = """
-    import os, sys
+    import os, sys, time
     sys.path.insert(0, {runners!r})
     from protocol import serve
 
@@ -22,8 +22,10 @@ COUNTING = """
         def reset(self):
             self.resets += 1
         def prefill(self):
+            time.sleep(0.02)
             return sum(self.prompt)
         def decode(self, token, count):
+            time.sleep(0.03)
             return [token + self.resets] * count
 
     serve(Counting, ("numpy",))
@@ -42,8 +44,8 @@ def test_rounds_and_peak_memory_come_from_the_process(tmp_path: Path) -> None:
     first, second = counting.round(), counting.round()
     assert first["tokens"] == [18, 19, 19, 19]
     assert second["tokens"] == [18, 20, 20, 20]
-    assert first["prefill_s"] >= 0
-    assert first["decode_s"] >= 0
+    assert first["prefill_s"] >= 0.02
+    assert first["decode_s"] >= 0.03
     assert counting.finish()["peak_bytes"] > 50_000_000
 
 

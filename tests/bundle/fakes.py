@@ -47,6 +47,10 @@ class FakeSession:
         self._spoil(logits)
         return StepOutput(logits)
 
+    def held(self, slot: int) -> list[int]:
+        """The tokens a slot holds."""
+        return self._held[slot]
+
     def move_slot(self, source: int, target: int, tokens: int) -> None:
         self._held[target] = self._held[source][:tokens]
 

@@ -38,7 +38,9 @@ def shift(by: float) -> Spoil:
 
 
 def test_the_same_runtime_passes() -> None:
-    run_self_test(FakeSession(), a_self_test(), where="b")
+    session, test = FakeSession(), a_self_test()
+    run_self_test(session, test, where="b")
+    assert session.held(0) == [*test.prompt, *test.tokens[:-1]]
 
 
 def test_it_records_the_greedy_tokens_and_their_logits() -> None:
@@ -52,13 +54,18 @@ def test_it_records_the_greedy_tokens_and_their_logits() -> None:
 
 @pytest.mark.parametrize("chunk", [1, 2, 5, 100])
 def test_a_runtime_that_takes_other_chunks_passes(chunk: int) -> None:
-    run_self_test(FakeSession(max_step_tokens=chunk), a_self_test(), where="b")
+    session, test = FakeSession(max_step_tokens=chunk), a_self_test()
+    run_self_test(session, test, where="b")
+    assert session.held(0) == [*test.prompt, *test.tokens[:-1]]
 
 
 def test_what_another_conversation_left_in_the_slot_does_not_matter() -> None:
     session = FakeSession()
     record_self_test(session, [9, 9, 9, 9, 9, 9, 9, 9, 9])
-    run_self_test(session, a_self_test(), where="b")
+    assert session.held(0)[:9] == [9] * 9
+    test = a_self_test()
+    run_self_test(session, test, where="b")
+    assert session.held(0) == [*test.prompt, *test.tokens[:-1]]
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def test_equal_files_are_stored_once(tmp_path: Path) -> None:
 
 
 def test_parents_are_made(tmp_path: Path) -> None:
-    open_bundle(write_bundle(tmp_path / "out" / "deep" / "b"))
+    assert open_bundle(write_bundle(tmp_path / "out" / "deep" / "b")).path == tmp_path / "out" / "deep" / "b"
 
 
 def test_a_relative_path_survives_a_change_of_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,7 +51,8 @@ def test_a_relative_path_survives_a_change_of_folder(tmp_path: Path, monkeypatch
         writer.add_bytes("decoder", b"x", ".onnx")
         monkeypatch.chdir(tmp_path / "other")
         writer.commit(a_manifest(tensors={}))
-    open_bundle(tmp_path / "b")
+    assert set(open_bundle(tmp_path / "b").files) == {"decoder"}
+    assert os.listdir(tmp_path / "other") == []
 
 
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
@@ -133,7 +134,7 @@ def test_what_is_no_bundle_is_never_replaced(tmp_path: Path, overwrite: bool) ->
 
 def test_an_empty_folder_is_taken(tmp_path: Path) -> None:
     (tmp_path / "b").mkdir()
-    open_bundle(write_bundle(tmp_path / "b"))
+    assert open_bundle(write_bundle(tmp_path / "b")).path == tmp_path / "b"
 
 
 def test_a_folder_that_filled_meanwhile_is_kept(tmp_path: Path) -> None:

@@ -71,8 +71,9 @@ def test_cosines_lie_on_a_scale_of_nines() -> None:
 @pytest.mark.parametrize("cosine", [math.nan, -1.0, 1.0])
 def test_extreme_cosines_stay_inside(cosine: float) -> None:
     svg = html_charts.layer_cosines([LayerCosine("odd name", cosine, cosine, cosine, 0)])
-    for found in re.findall(r'cy="([^"]+)"', svg):
-        assert 0 <= float(found) <= 250
+    heights = [float(found) for found in re.findall(r'cy="([^"]+)"', svg)]
+    assert len(heights) == (0 if math.isnan(cosine) else 3)
+    assert all(0 <= height <= 250 for height in heights)
 
 
 def test_sizes_are_to_scale() -> None:

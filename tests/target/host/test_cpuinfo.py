@@ -48,10 +48,15 @@ def test_a_core_nobody_knows_keeps_its_number(old: str, new: str) -> None:
     assert first.startswith("part 0x") or first == "part junk of 0x41"
 
 
-@given(st.text(st.sampled_from("processor\t: 0x41flagsCPU pt\n"), max_size=200))
-def test_any_text_is_read(content: str) -> None:
+LINES = ("", ":", "junk", "CPU", *X86.splitlines()[:6], *ARM.splitlines()[:10], "processor\t: x", "CPU part: 0x")
+
+
+@given(st.lists(st.sampled_from(LINES) | st.text(st.sampled_from("processor\t: 0x41flagsCPU pt"), max_size=20)))
+def test_any_text_is_read(lines: list[str]) -> None:
+    content = "\n".join(lines)
     cpu = parse(content, frozenset({0}))
-    assert sum(cpu.clusters.values()) >= 0
+    assert all(count > 0 for count in cpu.clusters.values())
+    assert sum(cpu.clusters.values()) <= content.count("processor")
     assert cpu.vendor
 
 
