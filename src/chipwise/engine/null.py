@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -112,7 +112,10 @@ class NullSession:
 
     def __init__(self, n_slots: int, max_context: int, options: NullOptions) -> None:
         self._slots = [_Slot() for _ in range(n_slots)]
-        self._max_context = max_context
+        self.n_slots: Final = n_slots
+        self.max_context: Final = max_context
+        self.vocab_size: Final = options.vocab_size
+        self.max_step_tokens: Final = options.max_step_tokens
         self._options = options
         # Row t of a step's logits is a window into this ramp: 0 at the next token, falling from there on.
         ramp = -options.slope * np.arange(options.vocab_size, dtype=np.float32)
@@ -122,26 +125,6 @@ class NullSession:
         self.steps = 0
         self.moves = 0
         self.closed = False
-
-    @property
-    def n_slots(self) -> int:
-        """KV slots."""
-        return len(self._slots)
-
-    @property
-    def max_context(self) -> int:
-        """Tokens a slot holds."""
-        return self._max_context
-
-    @property
-    def vocab_size(self) -> int:
-        """Length of a row of logits."""
-        return self._options.vocab_size
-
-    @property
-    def max_step_tokens(self) -> int:
-        """The most tokens a row of one step may bring."""
-        return self._options.max_step_tokens
 
     def held(self, slot: int) -> list[int]:
         """The tokens a slot holds."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -33,30 +34,14 @@ class FusedSession:
             raise EngineError("not a fused decoder graph: it has no seqlens_k", where=str(path))
         graph.require_context(max_context)
         self._session: ort.InferenceSession | None = graph.session
-        self._limits = BatchLimits(n_slots, max_context, graph.vocab_size, min(_MAX_STEP_TOKENS, max_context))
+        self.n_slots: Final = n_slots
+        self.max_context: Final = max_context
+        self.vocab_size: Final = graph.vocab_size
+        self.max_step_tokens: Final = min(_MAX_STEP_TOKENS, max_context)
+        self._limits = BatchLimits(n_slots, max_context, self.vocab_size, self.max_step_tokens)
         self._pool = KvPool(graph.layers, n_slots, kv_heads, max_context, head_dim)
         self._bindings: dict[tuple[int, int], _Binding] = {}
         self._last_logits = np.zeros((n_slots, graph.vocab_size), np.float32)
-
-    @property
-    def n_slots(self) -> int:
-        """KV slots."""
-        return self._limits.n_slots
-
-    @property
-    def max_context(self) -> int:
-        """Tokens a slot holds."""
-        return self._limits.max_context
-
-    @property
-    def vocab_size(self) -> int:
-        """Length of a row of logits."""
-        return self._limits.vocab_size
-
-    @property
-    def max_step_tokens(self) -> int:
-        """The most tokens a row of one step may bring."""
-        return self._limits.max_step_tokens
 
     def step(self, batch: Batch) -> StepOutput:
         """Run one step; see ``Session.step``."""

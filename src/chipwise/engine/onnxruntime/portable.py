@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -54,31 +55,14 @@ class PortableSession:
         self._prefill_tokens = _fixed(self._prefill.inputs["input_ids"][1])
         self._decode_tokens = _fixed(self._decode.inputs["input_ids"][1])
         self._decode_rows = _fixed(rows)
-        step_tokens = min(self._prefill_tokens or max_context, max_context)
-        self._limits = BatchLimits(n_slots, max_context, self._prefill.vocab_size, step_tokens)
+        self.n_slots: Final = n_slots
+        self.max_context: Final = max_context
+        self.vocab_size: Final = self._prefill.vocab_size
+        self.max_step_tokens: Final = min(self._prefill_tokens or max_context, max_context)
+        self._limits = BatchLimits(n_slots, max_context, self.vocab_size, self.max_step_tokens)
         # A decode graph of more rows than slots reads and ignores the slots behind the last, and one that holds more
         # tokens than a slot may have is fed its whole length.
         self._pool = KvPool(self._decode.layers, max(n_slots, self._decode_rows or 0), kv_heads, held, head_dim)
-
-    @property
-    def n_slots(self) -> int:
-        """KV slots."""
-        return self._limits.n_slots
-
-    @property
-    def max_context(self) -> int:
-        """Tokens a slot holds."""
-        return self._limits.max_context
-
-    @property
-    def vocab_size(self) -> int:
-        """Length of a row of logits."""
-        return self._limits.vocab_size
-
-    @property
-    def max_step_tokens(self) -> int:
-        """The most tokens a row of one step may bring."""
-        return self._limits.max_step_tokens
 
     def step(self, batch: Batch) -> StepOutput:
         """Run one step; see ``Session.step``."""
