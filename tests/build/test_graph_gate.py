@@ -38,7 +38,7 @@ def test_fewer_bits_may_cost_more() -> None:
 
 def test_thresholds_of_the_users() -> None:
     assert GraphThresholds().with_overrides({"output_cosine": 0.5}).output_cosine == 0.5
-    with pytest.raises(InputError, match="no threshold named 'kl_mean_nats'; for a graph there are output_cosine"):
+    with pytest.raises(InputError, match="no threshold named 'kl_mean_nats'; there are output_cosine"):
         GraphThresholds().with_overrides({"kl_mean_nats": 1})
     with pytest.raises(InputError, match="not a number"):
         GraphThresholds().with_overrides({"output_cosine": float("nan")})

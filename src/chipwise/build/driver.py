@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from chipwise.build.decoder_line import read_decoder
+from chipwise.build.graph_gate import GraphThresholds
 from chipwise.build.graph_line import read_graph
 from chipwise.build.line import Line, Workplace, work_folder
 from chipwise.build.options import BuildOptions
@@ -16,6 +17,7 @@ from chipwise.model.importer import load_model
 from chipwise.model.model import Model
 from chipwise.report import Finding
 from chipwise.target import Target, load_target
+from chipwise.verify.gate import Thresholds
 
 
 def build(options: BuildOptions, listener: BuildListener | None = None) -> BuildResult:
@@ -41,8 +43,11 @@ def build(options: BuildOptions, listener: BuildListener | None = None) -> Build
 
 
 def _line(options: BuildOptions, target: Target, model: Model) -> Line:
+    # A threshold that does not exist is said now, not after the first recipe is verified.
     if isinstance(model.config, DecoderConfig):
+        Thresholds().with_overrides(options.gate)
         return read_decoder(options, target, model, model.config)
+    GraphThresholds().with_overrides(options.gate)
     return read_graph(options, target, model)
 
 

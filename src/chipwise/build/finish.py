@@ -2,59 +2,26 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from chipwise.build.build_report import build_report, bundle_name
+from chipwise.build.decoder_result import DecoderResult
 from chipwise.build.graph_files import ENGINE, GraphFiles
 from chipwise.build.options import BuildOptions
-from chipwise.build.stored import WEIGHTS, relocate, sizes
+from chipwise.build.stored import WEIGHTS, relocate
 from chipwise.build.texts import Texts
-from chipwise.build.trial import Trial
 from chipwise.bundle import BundleWriter, EngineSpec, Manifest, ModelInfo, SelfTest, TensorEntry, record_self_test
 from chipwise.model.config import DecoderConfig
 from chipwise.model.model import Model
-from chipwise.report import Finding
 from chipwise.report.html import render_html
-from chipwise.report.report import NotRun, Report, RewriteStep, Step
-from chipwise.target import Target
-from chipwise.target.host.machine import look
-from chipwise.verify.environment import hardware
+from chipwise.report.report import NotRun, Report, Step
+
+__all__ = ["DecoderResult", "Made", "bundle_name", "commit", "describe", "write_bundle"]
 
 _SELF_TEST_TOKENS = 8
-
-
-@dataclass(frozen=True)
-class DecoderResult:
-    """What a decoder's build came to.
-
-    Attributes:
-        target: The target.
-        model: The model.
-        config: Its architecture.
-        context: The longest context the graphs take, in tokens.
-        texts: What it was calibrated and verified on.
-        findings: What the checks found.
-        rewrites: What was rewritten, and the proofs.
-        trials: The recipes tried; the last one is kept.
-    """
-
-    target: Target
-    model: Model
-    config: DecoderConfig
-    context: int
-    texts: Texts
-    findings: tuple[Finding, ...]
-    rewrites: tuple[RewriteStep, ...]
-    trials: Sequence[Trial]
-
-    @property
-    def chosen(self) -> Trial:
-        """The recipe that is kept."""
-        return self.trials[-1]
 
 
 @dataclass(frozen=True)
@@ -63,12 +30,6 @@ class Made:
 
     path: Path
     report: Report
-
-
-def bundle_name(model: Model, trial: Trial) -> str:
-    """The name a server gives the bundle, e.g. ``SmolLM2-135M-Instruct-w4a16``; one that emulates a chip says so."""
-    emulated = f"-{trial.candidate.emulates}-emulated" if trial.candidate.emulates else ""
-    return f"{model.source.name}-{trial.recipe.name}{emulated}"
 
 
 def describe(model: Model, config: DecoderConfig, texts: Texts) -> str:
@@ -88,7 +49,8 @@ def write_bundle(options: BuildOptions, found: DecoderResult, steps: Sequence[St
         OutputError: The disk does not take it.
         BundleError: The candidate's logits are all zero, all equal or not finite.
     """
-    graphs, source = found.chosen.candidate, found.model.source
+    chosen, source = found.chosen, found.model.source
+    graphs = chosen.candidate
     test = _self_test(graphs, found.texts, options.threads)
     with BundleWriter(options.out, overwrite=options.overwrite) as writer:
         weights = writer.add_file(WEIGHTS, graphs.weights, ".bin")
@@ -100,34 +62,31 @@ def write_bundle(options: BuildOptions, found: DecoderResult, steps: Sequence[St
             writer.add_tokenizer(found.model.tokenizer)
         if found.model.chat_template:
             writer.add_chat_template(found.model.chat_template)
-        report = _report(found, steps, tensors.values())
-        writer.add_document("report.json", report.to_json())
-        writer.add_document("report.html", render_html(report).encode())
         manifest = Manifest(
-            name=bundle_name(found.model, found.chosen),
+            name=bundle_name(found.model, chosen),
             target=found.target.name,
             engine=EngineSpec(ENGINE, dict(graphs.options)),
             model=ModelInfo(_served(found), source.kind, source.name, source.licence),
             self_test=test,
             tensors=tensors,
-            verdicts=found.chosen.verdicts,
+            verdicts=chosen.verdicts,
         )
-        path = writer.commit(manifest)
-    return Made(path, report)
+        report = build_report(
+            found, steps, tensors.values(),
+            data=found.texts.source, quality=chosen.quality, layers=chosen.layers, not_run=tuple(_not_run(found.texts)),
+        )  # fmt: skip
+        return commit(writer, manifest, report)
 
 
-def command_line() -> str:
-    """The command that was given, for a report; empty where chipwise is used as a library."""
-    return "chipwise " + shlex.join(sys.argv[1:]) if sys.argv[1:] else ""
+def commit(writer: BundleWriter, manifest: Manifest, report: Report) -> Made:
+    """Add the report, in JSON and for people, and let the bundle take its place.
 
-
-def not_compiled(target: Target) -> NotRun:
-    """What a report of an emulated chip must say before anything else."""
-    return NotRun(
-        f"compile for {target.name}",
-        f"needs the {target.engine} toolkit, which is no part of this version; all figures here are those of the "
-        f"chip's arithmetic emulated on this machine, not the chip's own",
-    )
+    Raises:
+        OutputError: The disk does not take it.
+    """
+    writer.add_document("report.json", report.to_json())
+    writer.add_document("report.html", render_html(report).encode())
+    return Made(writer.commit(manifest), report)
 
 
 def _served(found: DecoderResult) -> dict[str, Any]:
@@ -146,49 +105,10 @@ def _self_test(graphs: GraphFiles, texts: Texts, threads: int) -> SelfTest:
         session.close()
 
 
-def _report(found: DecoderResult, steps: Sequence[Step], tensors: Iterable[TensorEntry]) -> Report:
-    chosen, model, target = found.chosen, found.model, found.target
-    emulated = f" (emulated on this machine, not compiled for {target.name})" if chosen.candidate.emulates else ""
-    tried = "; ".join(f"{trial.recipe.name}: {trial.headline()}" for trial in found.trials)
-    return Report(
-        title=f"{model.source.name} for {target.name}, {chosen.recipe.name}{emulated}",
-        target=target.name,
-        model=model.source.name,
-        recipe=chosen.recipe.name,
-        verdicts=chosen.verdicts,
-        quality=chosen.quality,
-        layers=chosen.layers,
-        findings=(*found.findings, *chosen.findings),
-        rewrites=found.rewrites,
-        schemes=sizes(tensors),
-        steps=tuple(steps),
-        not_run=_not_run(found),
-        hardware=hardware(look()),
-        provenance=_provenance(found, tried),
-    )
-
-
-def _provenance(found: DecoderResult, tried: str) -> dict[str, str]:
-    source = found.model.source
-    figures = {"figures": f"{found.target.name} emulated on this machine"} if found.chosen.candidate.emulates else {}
-    return {
-        "model": source.name,
-        "model format": source.kind,
-        "licence": source.licence or "not stated by the model",
-        **found.texts.source,
-        **figures,
-        "recipes tried": tried,
-        "command": command_line(),
-    }
-
-
-def _not_run(found: DecoderResult) -> tuple[NotRun, ...]:
-    texts = found.texts
-    items = [not_compiled(found.target)] if found.chosen.candidate.emulates else []
+def _not_run(texts: Texts) -> Iterator[NotRun]:
     if texts.general:
-        items.append(NotRun("your own queries", "none were given with --queries; general ones stood in for them"))
+        yield NotRun("your own queries", "none were given with --queries; general ones stood in for them")
     if texts.shared:
-        items.append(NotRun("calibration apart from verification", "too few queries to keep them apart"))
+        yield NotRun("calibration apart from verification", "too few queries to keep them apart")
     if not any(case.keywords for case in texts.cases):
-        items.append(NotRun("keyword fidelity", "no --suite with keywords was given"))
-    return tuple(items)
+        yield NotRun("keyword fidelity", "no --suite with keywords was given")

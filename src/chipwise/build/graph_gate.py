@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
-from chipwise.errors import InputError
 from chipwise.report import Verdict
 from chipwise.report.report import LayerCosine
+from chipwise.verify.gate import check_overrides
 
 
 @dataclass(frozen=True)
@@ -41,12 +41,7 @@ class GraphThresholds:
         Raises:
             InputError: A name is no threshold's, or a value is no number.
         """
-        names = [field.name for field in fields(self)]
-        for name, value in values.items():
-            if name not in names:
-                raise InputError(f"no threshold named {name!r}", remedy=f"for a graph there are {', '.join(names)}")
-            if math.isnan(value):
-                raise InputError(f"the threshold {name} is not a number", remedy="give one, e.g. 0.98")
+        check_overrides(values, [field.name for field in fields(self)])
         return replace(self, **values)
 
 

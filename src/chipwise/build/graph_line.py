@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
+from chipwise.build.build_report import bundle_name
 from chipwise.build.graph_candidates import GraphCandidates
 from chipwise.build.graph_file import GraphFile, all_float
-from chipwise.build.graph_finish import GraphResult, write_graph_bundle
+from chipwise.build.graph_finish import write_graph_bundle
+from chipwise.build.graph_result import GraphResult
 from chipwise.build.graph_trial import GraphTrial, run_graph_trial
 from chipwise.build.line import Workplace, for_outcome
 from chipwise.build.options import BuildOptions
@@ -112,7 +114,7 @@ class GraphLine:
         with log.step("bundle") as note:
             found = GraphResult(self.target, self.model, self.samples, place.findings, rewrites, trials)
             made = write_graph_bundle(options, found, log.steps)
-            note.text = f"{found.name} at {options.out}"
+            note.text = f"{bundle_name(self.model, chosen)} at {options.out}"
         return BuildResult(made.path, made.report, chosen.recipe.name)
 
     def _reference(self, place: Workplace) -> tuple[GraphFile, tuple[RewriteStep, ...]]:

@@ -12,6 +12,7 @@ from chipwise.build import BuildOptions, BuildResult
 from chipwise.build import build as run_build
 from chipwise.errors import GateFailedError, InputError
 from chipwise.report.report import Step
+from chipwise.verify.gate import parse_overrides
 
 
 @click.command()
@@ -56,7 +57,7 @@ def build(
     options = BuildOptions(
         model=model, target=target, out=out, recipe=recipe, queries=queries, samples=samples,
         dims=_dims(dims), suite=suite, max_cases=max_cases,
-        max_context=max_context, gate=_parsed(overrides), threads=threads, overwrite=overwrite,
+        max_context=max_context, gate=parse_overrides(overrides), threads=threads, overwrite=overwrite,
     )  # fmt: skip
     result = run_build(options, _Printer())
     _print_outcome(result)
@@ -110,14 +111,3 @@ def _dims(texts: tuple[str, ...]) -> dict[str, int]:
             raise InputError(f"{text!r} is no dimension", where="--dim", remedy="write it like --dim sequence=128")
         sizes[name] = int(size)
     return sizes
-
-
-def _parsed(overrides: tuple[str, ...]) -> dict[str, float]:
-    values = {}
-    for text in overrides:
-        name, _, number = text.partition("=")
-        try:
-            values[name.strip()] = float(number)
-        except ValueError as e:
-            raise InputError(f"--gate {text!r} is not NAME=VALUE", remedy="write e.g. --gate kl_mean_nats=0.2") from e
-    return values

@@ -56,12 +56,7 @@ class Thresholds:
         Raises:
             InputError: A name is no threshold's, or a value is no number.
         """
-        names = [field.name for field in fields(self)]
-        for name, value in values.items():
-            if name not in names:
-                raise InputError(f"no threshold named {name!r}", remedy=f"there are {', '.join(names)}")
-            if math.isnan(value):
-                raise InputError(f"the threshold {name} is not a number", remedy="give one, e.g. 0.05")
+        check_overrides(values, [field.name for field in fields(self)])
         return replace(self, **values)
 
     def to_dict(self) -> dict[str, float]:
@@ -83,6 +78,19 @@ def parse_overrides(texts: Sequence[str]) -> dict[str, float]:
         except ValueError as e:
             raise InputError(f"--gate {text!r} is not NAME=VALUE", remedy="write e.g. --gate kl_mean_nats=0.2") from e
     return values
+
+
+def check_overrides(values: Mapping[str, float], names: Sequence[str]) -> None:
+    """Check that thresholds which the user sets are among those there are, and numbers.
+
+    Raises:
+        InputError: One is not.
+    """
+    for name, value in values.items():
+        if name not in names:
+            raise InputError(f"no threshold named {name!r}", remedy=f"there are {', '.join(names)}")
+        if math.isnan(value):
+            raise InputError(f"the threshold {name} is not a number", remedy="give one, e.g. 0.05")
 
 
 def judge(quality: Quality, thresholds: Thresholds) -> tuple[Verdict, ...]:

@@ -1,0 +1,96 @@
+"""A build's report and the bundle's name: what is the same whatever kind of model was built."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+
+from chipwise.build.decoder_result import DecoderResult
+from chipwise.build.graph_result import GraphResult
+from chipwise.build.graph_trial import GraphTrial
+from chipwise.build.stored import sizes
+from chipwise.build.trial import Trial
+from chipwise.bundle import TensorEntry
+from chipwise.model.model import Model
+from chipwise.report.quality import Quality
+from chipwise.report.report import LayerCosine, NotRun, Report, Step
+from chipwise.target import Target
+from chipwise.target.host.machine import look
+from chipwise.verify.environment import hardware
+
+
+def bundle_name(model: Model, trial: Trial | GraphTrial) -> str:
+    """The name a server gives the bundle, e.g. ``SmolLM2-135M-Instruct-w4a16``; one that emulates a chip says so."""
+    emulated = f"-{trial.candidate.emulates}-emulated" if trial.candidate.emulates else ""
+    return f"{model.source.name}-{trial.recipe.name}{emulated}"
+
+
+def build_report(
+    found: DecoderResult | GraphResult,
+    steps: Sequence[Step],
+    tensors: Iterable[TensorEntry],
+    *,
+    data: Mapping[str, str],
+    layers: tuple[LayerCosine, ...],
+    not_run: Sequence[NotRun],
+    quality: Quality | None = None,
+) -> Report:
+    """The report of a build.
+
+    Args:
+        found: What the build came to.
+        steps: Its steps.
+        tensors: The weights as they are stored.
+        data: Where the data came from that it was calibrated and verified on.
+        layers: Cosines along the graph.
+        not_run: What was not done, beside compiling for a chip that is emulated.
+        quality: What verification measured on a language model.
+    """
+    chosen, model, target = found.chosen, found.model, found.target
+    emulates = chosen.candidate.emulates
+    emulated = f" (emulated on this machine, not compiled for {target.name})" if emulates else ""
+    return Report(
+        title=f"{model.source.name} for {target.name}, {chosen.recipe.name}{emulated}",
+        target=target.name,
+        model=model.source.name,
+        recipe=chosen.recipe.name,
+        verdicts=chosen.verdicts,
+        quality=quality,
+        layers=layers,
+        findings=(*found.findings, *chosen.findings),
+        rewrites=found.rewrites,
+        schemes=sizes(tensors),
+        steps=tuple(steps),
+        not_run=(_not_compiled(target), *not_run) if emulates else tuple(not_run),
+        hardware=hardware(look()),
+        provenance=_provenance(found, data),
+    )
+
+
+def _provenance(found: DecoderResult | GraphResult, data: Mapping[str, str]) -> dict[str, str]:
+    source = found.model.source
+    figures = {"figures": f"{found.target.name} emulated on this machine"} if found.chosen.candidate.emulates else {}
+    return {
+        "model": source.name,
+        "model format": source.kind,
+        "licence": source.licence or "not stated by the model",
+        **data,
+        **figures,
+        "recipes tried": "; ".join(f"{trial.recipe.name}: {trial.headline()}" for trial in found.trials),
+        "command": _command_line(),
+    }
+
+
+def _command_line() -> str:
+    """The command that was given; empty where chipwise is used as a library."""
+    return "chipwise " + shlex.join(sys.argv[1:]) if sys.argv[1:] else ""
+
+
+def _not_compiled(target: Target) -> NotRun:
+    """What a report of an emulated chip must say before anything else."""
+    return NotRun(
+        f"compile for {target.name}",
+        f"needs the {target.engine} toolkit, which is no part of this version; all figures here are those of the "
+        f"chip's arithmetic emulated on this machine, not the chip's own",
+    )

@@ -1,0 +1,44 @@
+"""DecoderResult: what a decoder's build came to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from chipwise.build.texts import Texts
+from chipwise.build.trial import Trial
+from chipwise.model.config import DecoderConfig
+from chipwise.model.model import Model
+from chipwise.report import Finding
+from chipwise.report.report import RewriteStep
+from chipwise.target import Target
+
+
+@dataclass(frozen=True)
+class DecoderResult:
+    """What a decoder's build came to.
+
+    Attributes:
+        target: The target.
+        model: The model.
+        config: Its architecture.
+        context: The longest context the graphs take, in tokens.
+        texts: What it was calibrated and verified on.
+        findings: What the checks found.
+        rewrites: What was rewritten, and the proofs.
+        trials: The recipes tried; the last one is kept.
+    """
+
+    target: Target
+    model: Model
+    config: DecoderConfig
+    context: int
+    texts: Texts
+    findings: tuple[Finding, ...]
+    rewrites: tuple[RewriteStep, ...]
+    trials: Sequence[Trial]
+
+    @property
+    def chosen(self) -> Trial:
+        """The recipe that is kept."""
+        return self.trials[-1]
