@@ -8,15 +8,12 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
 import onnx_ir as ir
 
 from chipwise.build.graph_files import GraphFiles
+from chipwise.build.logits_proof import proven, read_logits
 from chipwise.build.portable_shape import PortableShape
 from chipwise.check.infer import infer_types
-from chipwise.engine import Batch
-from chipwise.errors import RewriteError
 from chipwise.model.config import DecoderConfig
 from chipwise.model.decoder import GraphSpec, build_decoder, names
 from chipwise.model.decoder.rope import causal_bias
@@ -38,12 +35,8 @@ from chipwise.rewrite.pass_ import Feed
 from chipwise.rewrite.runner import Runner
 from chipwise.target import Target
 
-Logits = npt.NDArray[np.float32]
-
 # What mask sites are known by; only the graph that measures the scores has it.
 _PROBE_MASK = -1e4
-# Largest difference of a logit over the largest logit: float32 sums in another order, and 1e-6 of a masked key.
-_TOLERANCE = 1e-4
 
 
 class PortableGraphs:
@@ -90,15 +83,15 @@ class PortableGraphs:
         plain, masked = (
             runner.run(self._feed(prompt, mask), ["logits"])["logits"] for mask in (DEFAULT_MASK_VALUE, self.mask_value)
         )
-        fixed = _read(reference, prompt, self._threads)
+        fixed = read_logits(reference, prompt, self._threads)
         return [
             RewriteStep(
-                "fix_shapes", 2, _distance("fix_shapes", plain, fixed),
+                "fix_shapes", 2, proven("fix_shapes", plain, fixed),
                 f"prefill of {self._shape.tokens} tokens, a cache of {self._shape.context}; "
                 f"proven on {len(prompt)} tokens",
             ),
             RewriteStep(
-                "mask_constant", self._config.n_layers, _distance("mask_constant", plain, masked),
+                "mask_constant", self._config.n_layers, proven("mask_constant", plain, masked),
                 f"{DEFAULT_MASK_VALUE:g} becomes {self.mask_value:g}, the smallest that masks the scores measured",
             ),
         ]  # fmt: skip
@@ -207,24 +200,3 @@ def _fix_mask(graph: ir.Graph, tokens: int, window: int | None) -> None:
         graph.inputs.remove(value)
         value.const_value, value.shape = tensor, ir.Shape(tensor.shape.numpy())
         graph.register_initializer(value)
-
-
-def _read(graphs: GraphFiles, prompt: Sequence[int], threads: int) -> Logits:
-    """The logits of every token of a prompt, ``[n, vocab]``."""
-    session = graphs.open(n_slots=1, max_context=len(prompt), threads=threads)
-    try:
-        batch = Batch(0, np.array([prompt], np.int64), np.zeros(1, np.int64), "all")
-        logits: Logits = session.step(batch).logits[0].copy()
-        return logits
-    finally:
-        session.close()
-
-
-def _distance(name: str, before: Logits, after: Logits) -> float:
-    largest, scale = float(np.abs(before - after).max()), float(np.abs(before).max())
-    if not largest <= _TOLERANCE * max(scale, 1.0):
-        raise RewriteError(
-            f"the logits differ by {largest:.3g} of {scale:.3g}", where=name,
-            remedy="report this model: the rewrite is not safe for it",
-        )  # fmt: skip
-    return largest
