@@ -15,6 +15,7 @@ from chipwise.errors import BundleError, InputError, OutputError
 from chipwise.files import (
     CHUNK_BYTES,
     free_bytes,
+    full_disk,
     is_lfs_pointer,
     output_error,
     read_bounded,
@@ -104,7 +105,19 @@ def test_writing_names_the_cause_the_place_and_a_remedy(tmp_path: Path, number: 
 
 
 def test_output_error_without_an_errno_keeps_its_text(tmp_path: Path) -> None:
-    assert "something odd" in str(output_error(OSError("something odd"), tmp_path))
+    found = str(output_error(OSError("500 requested and 12 written"), tmp_path))
+    assert "the disk is full or failed (500 requested and 12 written; " in found
+
+
+def test_a_full_disk_is_found_in_the_errors_of_libraries() -> None:
+    full = OSError(errno.ENOSPC, "No space left on device", "/a/b")
+    wrapped = InputError("it fails")
+    wrapped.__cause__ = RuntimeError("what the library says")
+    wrapped.__cause__.__context__ = full
+    assert full_disk(wrapped) is full
+    assert full_disk(full) is full
+    assert full_disk(OSError(errno.EIO, "Input/output error")) is None
+    assert full_disk(InputError("no")) is None
 
 
 def test_writing_lets_other_errors_through(tmp_path: Path) -> None:

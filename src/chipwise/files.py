@@ -48,6 +48,13 @@ def output_error(error: OSError, path: Path, *, need_bytes: int | None = None) -
             where=where,
             remedy="free space or choose another disk",
         )
+    if error.errno is None:
+        # numpy's tofile says how much was taken, but not why no more.
+        return OutputError(
+            f"the disk is full or failed ({error}; {free_bytes(path)} bytes free)",
+            where=where,
+            remedy="free space or choose another disk",
+        )
     if error.errno == errno.EFBIG:
         return OutputError(
             "the file system, or a limit set for this shell, takes no file that large",
@@ -57,6 +64,15 @@ def output_error(error: OSError, path: Path, *, need_bytes: int | None = None) -
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return OutputError(f"not writable ({error.strerror})", where=where, remedy="choose a folder you may write to")
     return OutputError(f"cannot write ({error.strerror or error})", where=where, remedy="choose another path")
+
+
+def full_disk(error: BaseException | None) -> OSError | None:
+    """The OSError that an error comes from, if that says that a disk is full: libraries wrap it in errors of theirs."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in _NO_SPACE:
+            return error
+        error = error.__cause__ or error.__context__
+    return None
 
 
 def free_bytes(path: Path) -> int:

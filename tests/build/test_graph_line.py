@@ -143,9 +143,3 @@ def test_what_belongs_to_another_kind_of_model(files: Path, tmp_path: Path) -> N
     options = BuildOptions(str(files / "decoder"), "host", tmp_path / "b", "w8a8", samples=files / "images.npz")
     with pytest.raises(InputError, match="llama is a language model: it has no samples"):
         build(options)
-
-
-def test_an_output_that_exists_stays(files: Path, tmp_path: Path) -> None:
-    (tmp_path / "b").mkdir()
-    with pytest.raises(InputError, match="exists already"):
-        _net(files, tmp_path / "b", "host", "w8a8")

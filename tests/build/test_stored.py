@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import numpy as np
 import onnx_ir as ir
+import pytest
 
 from chipwise.build.stored import relocate, sizes
 from chipwise.bundle import TensorEntry
+from chipwise.errors import OutputError
 from chipwise.model.onnx_file_writer import save_graph
 from chipwise.model.scheme import FLOAT32, TensorScheme
 from chipwise.quant.int_weights import IntGrid, quantize_int_weights
@@ -29,6 +33,19 @@ def test_a_graph_finds_its_weights_under_their_new_name(tmp_path: Path) -> None:
     assert packed is not None
     start = entries["w"].offset_bytes or 0
     assert packed.tobytes() == (tmp_path / "abc.bin").read_bytes()[start : start + 64 * 32]
+
+
+def test_a_full_disk_leaves_the_graph_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    saved = save_graph(linear(np.ones((64, 32)), np.ones(32)), tmp_path, "graph")
+    before = saved.path.read_bytes()
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OutputError, match="no space left"):
+        relocate(saved.path, "abc.bin", {})
+    assert saved.path.read_bytes() == before
 
 
 def test_sizes_by_scheme() -> None:

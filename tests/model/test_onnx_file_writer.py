@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 import errno
-import hashlib
 import mmap
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,6 @@ import onnxruntime as ort
 import pytest
 
 from chipwise.errors import ModelFormatError, OutputError
-from chipwise.files import sha256_file
 from chipwise.model.onnx_file_writer import save_graph, save_graphs
 from chipwise.model.weights_file import WeightsFile
 
@@ -115,12 +115,10 @@ def test_two_graphs_share_one_file(tmp_path: Path) -> None:
         return _value("a", ir.LazyTensor(read, ir.DataType.FLOAT, ir.Shape([40, 300]), name="a"))
 
     models = {"prefill": _model(lazy()), "decode": _model(lazy(), _value("b", WEIGHT * 2))}
-    saved = save_graphs(models, tmp_path, "weights.bin", name_for=lambda path: f"{sha256_file(path)}.bin")
-    files = sorted(path.name for path in tmp_path.iterdir())
-    assert len(files) == 3
+    saved = save_graphs(models, tmp_path, "weights.bin")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["decode.onnx", "prefill.onnx", "weights.bin"]
     weights = saved["prefill"].weights
     assert weights == saved["decode"].weights
-    assert weights.name == hashlib.sha256(weights.read_bytes()).hexdigest() + ".bin"
     assert saved["prefill"].tensors["a"] == saved["decode"].tensors["a"]
     assert weights.stat().st_size < 2.1 * WEIGHT.nbytes
     assert len(reads) == 2, "each tensor object is read once"
@@ -139,15 +137,6 @@ def test_one_tensor_under_two_names_is_read_once(tmp_path: Path) -> None:
     saved = save_graph(_model(_value("a", tensor), _value("b", tensor)), tmp_path, "graph")
     assert len(reads) == 1
     assert saved.tensors["a"] == saved.tensors["b"]
-
-
-def test_renamed_weights(tmp_path: Path) -> None:
-    saved = save_graphs({"p": _model(_value("a", WEIGHT)), "d": _model(_value("a", WEIGHT))}, tmp_path, "w.bin")
-    moved = [graph.rename_weights("other.bin") for graph in saved.values()]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["d.onnx", "other.bin", "p.onnx"]
-    for graph in moved:
-        assert graph.weights == tmp_path / "other.bin"
-        assert np.allclose(_run(graph.path), WEIGHT.sum(0) + 6, atol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -199,6 +188,28 @@ def test_a_full_disk_is_one_error_and_leaves_nothing(tmp_path: Path, monkeypatch
         save_graph(_model(_value("a", WEIGHT)), tmp_path, "graph")
     assert "\n" not in str(e.value)
     assert not list(tmp_path.iterdir())
+
+
+def test_what_is_refused_only_when_the_file_is_closed_is_not_left(tmp_path: Path) -> None:
+    code = (
+        "import pathlib, resource, signal, sys\n"
+        "import numpy as np, onnx_ir as ir\n"
+        "from chipwise.errors import OutputError\n"
+        "from chipwise.files import writing\n"
+        "from chipwise.model.weights_file import WeightsFile\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
+        "path = pathlib.Path(sys.argv[1]) / 'w.bin'\n"
+        "try:\n"
+        "    with writing(path), WeightsFile(path) as weights:\n"
+        "        weights.add(ir.tensor(np.arange(500, dtype=np.float32)))\n"
+        "        weights.commit()\n"
+        "except OutputError as e:\n"
+        "    sys.exit(str(e))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False)
+    assert "takes no file that large" in done.stderr
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_nothing_is_left_when_a_graph_cannot_be_written(tmp_path: Path) -> None:

@@ -11,7 +11,8 @@ from chipwise.build.line import Line, Workplace, work_folder
 from chipwise.build.options import BuildOptions
 from chipwise.build.result import BuildResult
 from chipwise.build.steps import BuildListener, SilentListener, StepLog
-from chipwise.errors import GateFailedError, InputError
+from chipwise.bundle import refuse_taken
+from chipwise.errors import GateFailedError
 from chipwise.model.config import DecoderConfig
 from chipwise.model.importer import load_model
 from chipwise.model.model import Model
@@ -30,7 +31,7 @@ def build(options: BuildOptions, listener: BuildListener | None = None) -> Build
         EngineError: The runtime failed.
     """
     log = StepLog(listener or SilentListener())
-    _refuse_output(options)
+    refuse_taken(options.out, overwrite=options.overwrite)
     with log.step("read") as note:
         target, model = load_target(options.target), load_model(options.model)
         line = _line(options, target, model)
@@ -49,11 +50,6 @@ def _line(options: BuildOptions, target: Target, model: Model) -> Line:
         return read_decoder(options, target, model, model.config)
     GraphThresholds().with_overrides(options.gate)
     return read_graph(options, target, model)
-
-
-def _refuse_output(options: BuildOptions) -> None:
-    if options.out.exists() and not options.overwrite:
-        raise InputError("exists already", where=str(options.out), remedy="choose another --output, or add --overwrite")
 
 
 def _refuse_errors(findings: Sequence[Finding], model: Model, target: Target) -> str:

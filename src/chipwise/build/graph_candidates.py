@@ -11,6 +11,7 @@ import onnx_ir as ir
 from chipwise.build.graph_file import GraphFile, all_float
 from chipwise.check.infer import infer_types
 from chipwise.errors import RewriteError
+from chipwise.files import require_free
 from chipwise.model.scheme import TensorScheme
 from chipwise.quant.calibration import Progress, Ranges, calibrate
 from chipwise.quant.chip_weights import per_channel_ops, quantize_for_chip
@@ -81,6 +82,8 @@ class GraphCandidates:
         """What a convolutional net computes stays in integers from one end to the other."""
         grid, signed = cpu_grid(self.target, per_channel=recipe.per_channel)
         path = self.folder / f"{recipe.name}.qdq.onnx"
+        # The library writes a copy of the graph beside it, and reads what a full disk took of it.
+        require_free(path, self.reference.size_bytes)
         quantize_graph_int8(
             self.reference.path, path, feeds, grid, signed=signed, per_channel_ops=per_channel_ops(self.target)
         )

@@ -12,7 +12,7 @@ import onnx_ir as ir
 from chipwise.build.graph_files import GraphFiles
 from chipwise.build.logits_proof import Logits, proven, read_logits
 from chipwise.engine.onnxruntime.open_graph import open_graph
-from chipwise.files import writing
+from chipwise.files import require_free, writing
 from chipwise.model.config import DecoderConfig
 from chipwise.model.decoder import GraphSpec, build_decoder
 from chipwise.model.scheme import FLOAT32, TensorScheme
@@ -114,7 +114,10 @@ class CpuGraphs:
 
     def _save(self, model: ir.Model, stem: str, schemes: Mapping[str, TensorScheme]) -> GraphFiles:
         path, weights = self._folder / f"{stem}.onnx", self._folder / f"{stem}.bin"
-        with writing(path):
+        tensors = [value.const_value for value in model.graph.initializers.values()]
+        size_bytes = sum(tensor.nbytes for tensor in tensors if tensor is not None)
+        require_free(path, size_bytes)
+        with writing(path, need_bytes=size_bytes):
             ir.save(model, path, external_data=weights.name)
         return GraphFiles({"decoder": path}, weights, schemes=schemes)
 

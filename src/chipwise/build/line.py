@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from shutil import rmtree
-from tempfile import mkdtemp
 from typing import Protocol
 
 from chipwise.build.options import BuildOptions
 from chipwise.build.result import BuildResult
 from chipwise.build.steps import StepLog
-from chipwise.files import writing
+from chipwise.bundle.staging import Staging
+from chipwise.errors import ChipwiseError, OutputError
+from chipwise.files import full_disk, output_error
 from chipwise.report import Finding
 
 
@@ -50,19 +51,27 @@ class Line(Protocol):
 
 @contextmanager
 def work_folder(out: Path) -> Iterator[Path]:
-    """A hidden folder beside the output.
+    """A hidden folder beside the output, on the same disk; what a build that was killed left there is cleared first.
 
     Raises:
-        OutputError: The disk does not take it.
+        OutputError: The disk does not take it, or became full while the folder was used; or another build with this
+            output is at work.
     """
-    parent = out.absolute().parent
-    with writing(parent):
-        parent.mkdir(parents=True, exist_ok=True)
-        folder = Path(mkdtemp(prefix=f".{out.name}.work-", dir=parent))
+    final = Path(os.path.abspath(out))
+    staging = Staging(final.with_name(f"{final.name}.work"))
+    staging.open()
     try:
-        yield folder
+        yield staging.path
+    except OutputError:
+        raise
+    except (OSError, ChipwiseError) as e:
+        # Libraries that write files tell it in errors of theirs.
+        full = full_disk(e)
+        if full is None:
+            raise
+        raise output_error(full, Path(full.filename) if isinstance(full.filename, str) else out) from e
     finally:
-        rmtree(folder, ignore_errors=True)
+        staging.discard()
 
 
 def for_outcome(options: BuildOptions, *, passed: bool) -> BuildOptions:

@@ -8,6 +8,7 @@ from pathlib import Path
 import onnx
 
 from chipwise.bundle import TensorEntry
+from chipwise.files import write_atomic
 from chipwise.model.scheme import TensorScheme
 from chipwise.report.report import SchemeSize
 
@@ -22,6 +23,9 @@ def relocate(graph: Path, weights: str, schemes: Mapping[str, TensorScheme]) -> 
         graph: The ONNX file; it is written anew.
         weights: Stored name of the weights file.
         schemes: How each weight is stored. What is stored for NAME is called NAME or NAME.packed.
+
+    Raises:
+        OutputError: The disk does not take it.
     """
     proto = onnx.load(graph, load_external_data=False)
     places: dict[str, tuple[int, int]] = {}
@@ -31,7 +35,7 @@ def relocate(graph: Path, weights: str, schemes: Mapping[str, TensorScheme]) -> 
             continue
         fields["location"].value = weights
         places[tensor.name] = (int(fields["offset"].value), int(fields["length"].value))
-    graph.write_bytes(proto.SerializeToString())
+    write_atomic(graph, proto.SerializeToString())
     entries = {}
     for name, scheme in schemes.items():
         place = next((places[n] for n in (f"{name}.packed", name) if n in places), None)

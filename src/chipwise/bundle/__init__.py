@@ -7,7 +7,7 @@ from chipwise.bundle.entries import EngineSpec, FileEntry, GraphTest, LogitSampl
 from chipwise.bundle.graph_test import record_graph_test, run_graph_test
 from chipwise.bundle.manifest import Manifest
 from chipwise.bundle.self_test import record_self_test, run_self_test
-from chipwise.bundle.writer import BundleWriter
+from chipwise.bundle.writer import BundleWriter, refuse_taken
 
 __all__ = [
     "Bundle",
@@ -23,6 +23,7 @@ __all__ = [
     "open_bundle",
     "record_graph_test",
     "record_self_test",
+    "refuse_taken",
     "run_graph_test",
     "run_self_test",
 ]

@@ -48,7 +48,7 @@ class BundleWriter:
         Raises:
             OutputError: ``out_dir`` is taken or not writable, or another build is writing to it.
         """
-        self._refuse_taken()
+        refuse_taken(self.out_dir, overwrite=self._overwrite)
         self._staging.open()
         try:
             with writing(self.out_dir):
@@ -180,7 +180,7 @@ class BundleWriter:
             sync(staged / FILES)
         write_atomic(staged / MANIFEST, data)
         write_atomic(staged / MANIFEST_DIGEST, digest_line(sha256_bytes(data)))
-        self._refuse_taken()
+        refuse_taken(self.out_dir, overwrite=self._overwrite)
         self._staging.publish()
         return self.out_dir
 
@@ -188,19 +188,28 @@ class BundleWriter:
         if role in self._files:
             raise OutputError(f"a file of role {role} is there already", where=str(self.out_dir))
 
-    def _refuse_taken(self) -> None:
-        out = self.out_dir
-        if not os.path.lexists(out):
+
+def refuse_taken(out_dir: Path, *, overwrite: bool) -> None:
+    """Refuse a place that no bundle may be written to, as ``BundleWriter`` does.
+
+    Args:
+        out_dir: Where the bundle shall lie.
+        overwrite: Whether it may replace a bundle.
+
+    Raises:
+        OutputError: Something lies there that is not replaced.
+    """
+    if not os.path.lexists(out_dir):
+        return
+    with writing(out_dir):
+        if out_dir.is_dir() and not out_dir.is_symlink() and not any(out_dir.iterdir()):
             return
-        with writing(out):
-            if out.is_dir() and not out.is_symlink() and not any(out.iterdir()):
-                return
-        if not (out.is_dir() and not out.is_symlink() and (out / MANIFEST).is_file()):
-            raise OutputError("exists and is no bundle", where=str(out), remedy="choose a folder that is not there yet")
-        if not self._overwrite:
-            raise OutputError(
-                "a bundle is there already", where=str(out), remedy="choose another folder or overwrite it"
-            )
+    if not (out_dir.is_dir() and not out_dir.is_symlink() and (out_dir / MANIFEST).is_file()):
+        raise OutputError("exists and is no bundle", where=str(out_dir), remedy="choose a folder that is not there yet")
+    if not overwrite:
+        raise OutputError(
+            "a bundle is there already", where=str(out_dir), remedy="choose another folder or overwrite it"
+        )
 
 
 def _entry(path: Path, suffix: str) -> FileEntry:

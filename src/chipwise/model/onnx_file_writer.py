@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
-import onnx
 import onnx_ir as ir
 
 from chipwise.files import write_atomic, writing
@@ -48,50 +47,17 @@ class SavedGraph:
     weights: Path | None
     tensors: Mapping[str, TensorPlace]
 
-    def rename_weights(self, name: str) -> SavedGraph:
-        """Give the weights file another name in the same folder, and let the graph say so.
 
-        Graphs that share the file must each be told: the file is moved by the first.
-
-        Raises:
-            OutputError: The folder cannot be written.
-        """
-        if self.weights is None:
-            return self
-        target = self.weights.with_name(name)
-        with writing(target):
-            if self.weights.exists():
-                self.weights.replace(target)
-        relocate(self.path, name)
-        return replace(self, weights=target)
-
-
-def save_graph(
-    model: ir.Model, folder: Path, stem: str, *, weights_name: str | None = None,
-    name_for: Callable[[Path], str] | None = None,
-) -> SavedGraph:  # fmt: skip
-    """Write ``stem.onnx`` and its weights; see ``save_graphs``.
-
-    Args:
-        model: The graph.
-        folder: Where both files go.
-        stem: The graph's file name without suffix.
-        weights_name: Name of the weights file; ``stem.bin`` if None.
-        name_for: Gives the weights file its final name, e.g. its digest, once it is written.
+def save_graph(model: ir.Model, folder: Path, stem: str) -> SavedGraph:
+    """Write ``stem.onnx`` and its weights, ``stem.bin``; see ``save_graphs``.
 
     Raises:
         OutputError: The disk is full, or the folder cannot be written.
     """
-    return save_graphs({stem: model}, folder, weights_name or f"{stem}.bin", name_for=name_for)[stem]
+    return save_graphs({stem: model}, folder, f"{stem}.bin")[stem]
 
 
-def save_graphs(
-    models: Mapping[str, ir.Model],
-    folder: Path,
-    weights_name: str,
-    *,
-    name_for: Callable[[Path], str] | None = None,
-) -> dict[str, SavedGraph]:
+def save_graphs(models: Mapping[str, ir.Model], folder: Path, weights_name: str) -> dict[str, SavedGraph]:
     """Write graphs that share one weights file.
 
     Tensors of the same bytes are written once, whatever their names and shapes: a prefill and a decode graph share
@@ -102,12 +68,11 @@ def save_graphs(
         models: The graphs by the stem of their file.
         folder: Where the files go.
         weights_name: Name of the weights file.
-        name_for: Gives the weights file its final name, e.g. its digest, once it is written.
 
     Raises:
         OutputError: The disk is full, or the folder cannot be written. Nothing half-written is left.
     """
-    places, weights = _write_weights(models, folder / weights_name, name_for)
+    places, weights = _write_weights(models, folder / weights_name)
     saved: dict[str, SavedGraph] = {}
     try:
         for stem, model in models.items():
@@ -122,28 +87,12 @@ def save_graphs(
     return saved
 
 
-def relocate(path: Path, weights_name: str) -> None:
-    """Let a graph look for its weights in the file ``weights_name`` beside it.
-
-    Raises:
-        OutputError: The graph cannot be written.
-    """
-    proto = onnx.load(path, load_external_data=False)
-    for tensor in proto.graph.initializer:
-        for entry in tensor.external_data:
-            if entry.key == "location":
-                entry.value = weights_name
-    write_atomic(path, proto.SerializeToString())
-
-
 def _large(model: ir.Model) -> list[ir.Value]:
     values = [value for graph in model.graphs() for value in graph.initializers.values()]
     return [value for value in values if value.const_value is not None and value.const_value.nbytes >= _INLINE_BYTES]
 
 
-def _write_weights(
-    models: Mapping[str, ir.Model], path: Path, name_for: Callable[[Path], str] | None
-) -> tuple[dict[str, dict[str, TensorPlace]], Path]:
+def _write_weights(models: Mapping[str, ir.Model], path: Path) -> tuple[dict[str, dict[str, TensorPlace]], Path]:
     """Write the large tensors of all graphs; returns their places by graph and name, and the file."""
     if not any(_large(model) for model in models.values()):
         return {stem: {} for stem in models}, path
@@ -151,7 +100,7 @@ def _write_weights(
         places = {
             stem: {str(value.name): _write(weights, value) for value in _large(model)} for stem, model in models.items()
         }
-        return places, weights.commit(name_for)
+        return places, weights.commit()
 
 
 def _write(weights: WeightsFile, value: ir.Value) -> TensorPlace:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from types import TracebackType
@@ -23,7 +24,7 @@ class WeightsFile:
     """A file under a temporary name until ``commit``; leaving the context without it removes the file.
 
     Args:
-        path: Its name, unless ``commit`` is given another.
+        path: Its name once it is finished.
     """
 
     def __init__(self, path: Path) -> None:
@@ -40,8 +41,9 @@ class WeightsFile:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._stream.close()
         if not self._committed:
+            with suppress(OSError):  # closing writes what is buffered, which a full disk does not take
+                self._stream.close()
             self._part.unlink(missing_ok=True)
 
     def add(self, tensor: ir.TensorProtocol) -> tuple[int, int]:
@@ -59,22 +61,18 @@ class WeightsFile:
             known = self._by_tensor[id(tensor)] = (tensor, self._append(tensor))
         return known[1]
 
-    def commit(self, name_for: Callable[[Path], str] | None = None) -> Path:
+    def commit(self) -> Path:
         """Finish the file and give it its name.
-
-        Args:
-            name_for: Gives the name from the finished file; None for the one it was opened with.
 
         Raises:
             OSError: The disk is full or broken.
         """
         self._stream.close()
-        target = self._path if name_for is None else self._path.with_name(name_for(self._part))
         # Temporary files are for their owner alone; this one is read by whoever reads the graph.
         self._part.chmod(0o644)
-        self._part.replace(target)
+        self._part.replace(self._path)
         self._committed = True
-        return target
+        return self._path
 
     def _append(self, tensor: ir.TensorProtocol) -> tuple[int, int]:
         stream, align = self._stream, _PAGE_BYTES if tensor.nbytes >= _PAGED_FROM_BYTES else _ALIGN_BYTES

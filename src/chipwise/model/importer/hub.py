@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from huggingface_hub import snapshot_download
+from huggingface_hub.constants import HF_HUB_CACHE
 from huggingface_hub.errors import (
     GatedRepoError,
     HFValidationError,
@@ -14,6 +15,7 @@ from huggingface_hub.errors import (
 )
 
 from chipwise.errors import InputError
+from chipwise.files import full_disk, output_error
 
 PREFIX = "hf:"
 
@@ -39,6 +41,7 @@ def fetch_model(ref: str) -> tuple[Path, str]:
 
     Raises:
         InputError: The hub is out of reach, has no such model or revision, or wants a login first.
+        OutputError: The disk of the hub's cache is full.
     """
     repo, _, revision = ref.removeprefix(PREFIX).partition("@")
     try:
@@ -62,6 +65,9 @@ def fetch_model(ref: str) -> tuple[Path, str]:
     except LocalEntryNotFoundError as e:
         raise _unreachable(ref, "the hub cannot be reached, and the model is not in the cache") from e
     except Exception as e:  # the hub's client lets out whatever its HTTP library raises
+        full = full_disk(e)
+        if full is not None:
+            raise output_error(full, Path(HF_HUB_CACHE)) from e
         raise _unreachable(ref, f"the download failed ({e})") from e
     return Path(folder), repo.rpartition("/")[2]
 
