@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,13 +14,18 @@ import click
 from chipwise.cli.main import cli
 
 DOCS = Path(__file__).parent.parent / "docs"
+EXIT_CODES = (
+    "Exit codes: 0 done; 1 the answer is no (a gate failed, a check found errors); 2 the input is wrong;\n"
+    "3 something broke; 130 interrupted. An error is one line: where, what, what to do."
+)
 NOTE = "<!-- Written by scripts/gen_docs.py from the code: do not edit. -->\n\n"
 
 
 def command_page() -> str:
     """Every command with its arguments and options."""
     context = click.Context(cli, info_name="chipwise")
-    parts = ["# Commands\n", f"{cli.help}\n"]
+    parts = ["# Commands\n", f"{cli.help}\n", f"{EXIT_CODES}\n", "```", "chipwise [OPTIONS] COMMAND", "```\n"]
+    parts += option_table(cli)
     for name in cli.list_commands(context):
         if exists(f"chipwise.cli.{name}"):
             command = cli.get_command(context, name)
@@ -30,17 +36,26 @@ def command_page() -> str:
 
 def command_section(title: str, command: click.Command) -> list[str]:
     """The Markdown of one command, and of its subcommands after it."""
-    arguments = [p.metavar or str(p.name).upper() for p in command.params if isinstance(p, click.Argument)]
+    arguments = [argument(p) for p in command.params if isinstance(p, click.Argument)]
     parts = [f"## {title}\n", f"{paragraphs(command.help or '')}\n"]
     if isinstance(command, click.Group):
         for name, sub in sorted(command.commands.items()):
             parts += command_section(f"{title} {name}", sub)
         return parts
     parts += ["```", " ".join([title, "[OPTIONS]", *arguments]), "```\n"]
+    return parts + option_table(command)
+
+
+def option_table(command: click.Command) -> list[str]:
+    """The Markdown of a command's own options."""
     options = [option_row(p) for p in command.params if isinstance(p, click.Option) and not p.hidden]
-    if options:
-        parts += ["| option | meaning |", "|---|---|", *options, ""]
-    return parts
+    return ["| option | meaning |", "|---|---|", *options, ""] if options else []
+
+
+def argument(one: click.Argument) -> str:
+    """An argument as a command line shows it."""
+    name = one.metavar or str(one.name).upper()
+    return name if one.required else f"[{name}]"
 
 
 def option_row(option: click.Option) -> str:
@@ -63,7 +78,7 @@ def option_row(option: click.Option) -> str:
 
 def paragraphs(text: str) -> str:
     """Help text without click's marks."""
-    return text.replace("\b\n", "").replace("\f", "").strip()
+    return inspect.cleandoc(text.replace("\b\n", "").replace("\f", ""))
 
 
 def exists(module: str) -> bool:
