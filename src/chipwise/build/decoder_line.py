@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from chipwise.build.build_report import bundle_name
 from chipwise.build.decoder_graphs import DecoderGraphs, graphs_for
-from chipwise.build.finish import DecoderResult, bundle_name, describe, write_bundle
+from chipwise.build.decoder_result import DecoderResult
+from chipwise.build.finish import describe, write_bundle
 from chipwise.build.graph_files import GraphFiles
 from chipwise.build.line import Workplace, for_outcome
 from chipwise.build.options import BuildOptions
@@ -120,7 +122,7 @@ class DecoderLine:
         if recipe.quantizes:
             with log.step(f"quantize {recipe.name}") as note:
                 candidate = graphs.candidate(recipe, reference, texts.calibration, progress=log.listener.progress)
-                note.text = f"{_megabytes(candidate)} MB{_emulated(candidate)}"
+                note.text = f"{_megabytes(candidate)} MB{_as_given(candidate)}{_emulated(candidate)}"
         with log.step(f"verify {recipe.name}") as note:
             trial = run_trial(recipe, reference, candidate, self.model, texts, self.options, log.listener.progress)
             note.text = trial.headline()
@@ -129,6 +131,13 @@ class DecoderLine:
 
 def _megabytes(graphs: GraphFiles) -> int:
     return graphs.weights_bytes // 1_000_000
+
+
+def _as_given(graphs: GraphFiles) -> str:
+    """How many weights needed no quantization, as the file had them in this precision."""
+    quantized = [scheme for scheme in graphs.schemes.values() if scheme.bits < 16]
+    kept = sum(scheme.as_given for scheme in quantized)
+    return f", {kept} of {len(quantized)} quantized weights keep the 4-bit values they came with" if kept else ""
 
 
 def _emulated(graphs: GraphFiles) -> str:

@@ -19,8 +19,6 @@ from chipwise.model.model import Model
 from chipwise.report.html import render_html
 from chipwise.report.report import NotRun, Report, Step
 
-__all__ = ["DecoderResult", "Made", "bundle_name", "commit", "describe", "write_bundle"]
-
 _SELF_TEST_TOKENS = 8
 
 

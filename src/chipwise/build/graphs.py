@@ -95,7 +95,7 @@ class CpuGraphs:
             if recipe.algorithm == "gptq":
                 path = reference.reads_prompts
                 hessians = HessianSource(path, calibration, threads=self._threads, progress=progress)
-            schemes |= quantize_weights(model, recipe, hessians=hessians)
+            schemes |= quantize_weights(model, recipe, hessians=hessians, keep_grids=True)
         return replace(self._save(model, recipe.name, schemes), ranges=seen)
 
     def _calibrated(self, reference: GraphFiles, prompts: Sequence[Sequence[int]], progress: Progress) -> SeenRanges:

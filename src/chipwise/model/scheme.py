@@ -22,6 +22,7 @@ class TensorScheme:
         axis: Axis that has scales of its own (the output channel); None for one scale a tensor.
         symmetric: Whether every zero_point is the middle of the range.
         scale_dtype: Type of the scales; None for a tensor stored in floating point.
+        as_given: Whether the values are those of the model's file, which had this precision before.
     """
 
     bits: int
@@ -30,6 +31,7 @@ class TensorScheme:
     axis: int | None = None
     symmetric: bool = True
     scale_dtype: Literal["float32", "float16"] | None = None
+    as_given: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """The fields by name, as a manifest holds them."""

@@ -37,11 +37,11 @@ class BlockwiseWeight:
     def dequantize(self) -> npt.NDArray[np.float32]:
         """The matrix the runtime computes with, float32 ``[rows, columns]``."""
         rows, groups = self.scales.shape
-        values = _unpack(self.packed, self.bits).reshape(rows, groups, self.group_size).astype(np.float32)
+        values = unpack(self.packed, self.bits).reshape(rows, groups, self.group_size).astype(np.float32)
         if self.zero_points is None:
             zeros = np.full((rows, groups), 1 << (self.bits - 1), np.float32)
         else:
-            zeros = _unpack(self.zero_points, self.bits)[:, :groups].astype(np.float32)
+            zeros = unpack(self.zero_points, self.bits)[:, :groups].astype(np.float32)
         dense = (values - zeros[..., None]) * self.scales[..., None]
         return dense.reshape(rows, -1)[:, : self.columns]
 
@@ -147,7 +147,8 @@ def pack(values: npt.NDArray[np.uint8], bits: int) -> npt.NDArray[np.uint8]:
     return packed
 
 
-def _unpack(packed: npt.NDArray[np.uint8], bits: int) -> npt.NDArray[np.uint8]:
+def unpack(packed: npt.NDArray[np.uint8], bits: int) -> npt.NDArray[np.uint8]:
+    """What ``pack`` packed; an odd number of values comes back with one more."""
     if bits == 8:
         return packed
     return np.stack([packed & 15, packed >> 4], axis=-1).reshape(*packed.shape[:-1], -1)

@@ -13,10 +13,12 @@ import onnx_ir as ir
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from chipwise.errors import InputError, RewriteError
-from chipwise.model.scheme import TensorScheme
+from chipwise.model.scheme import StorageDtype, TensorScheme
 from chipwise.quant.blockwise import BlockwiseWeight, quantize_blockwise
 from chipwise.quant.gptq import quantize_gptq
+from chipwise.quant.group_sums import GroupSums, with_rest
 from chipwise.quant.recipe import Recipe
+from chipwise.quant.stored_grid import GROUP_SIZE, keep_grid, lies_on_grid
 
 MICROSOFT = "com.microsoft"
 # Level 4 lets the kernel quantize activations to int8 a block at a time: the fastest on CPUs with int8 dot products.
@@ -28,7 +30,12 @@ Hessian = Callable[[], npt.NDArray[np.float32] | None]
 
 
 def quantize_weights(
-    model: ir.Model, recipe: Recipe, *, hessians: Hessians | None = None, accuracy_level: int = ACCURACY_LEVEL
+    model: ir.Model,
+    recipe: Recipe,
+    *,
+    hessians: Hessians | None = None,
+    accuracy_level: int = ACCURACY_LEVEL,
+    keep_grids: bool = False,
 ) -> dict[str, TensorScheme]:
     """Quantize every MatMul or Gemm with a constant weight, and the embedding, in place.
 
@@ -38,6 +45,9 @@ def quantize_weights(
             are one matrix it is stored twice if those differ: a lookup reads one row a token, a product all of them.
         hessians: Where the inputs' Hessians come from, for GPTQ; None rounds each weight on its own.
         accuracy_level: 4 for int8 activations inside the kernel, 1 for float32 ones.
+        keep_grids: Whether 4-bit weights that already lie on a 4-bit grid of groups of 32 stay there (see
+            ``stored_grid``), if the recipe's groups are of that size. The graph must be a decoder's: a MatMul's input
+            is ``[batch, tokens, channels]``, a Gemm's ``[rows, channels]``.
 
     Returns:
         The scheme of each quantized weight by its name.
@@ -48,7 +58,7 @@ def quantize_weights(
     """
     graph = model.graph
     graph.opset_imports[MICROSOFT] = 1
-    quantizer = _Quantizer(graph, recipe, hessians, accuracy_level)
+    quantizer = _Quantizer(graph, recipe, hessians, accuracy_level, keep_grids)
     for node in list(graph):
         quantizer.visit(node)
     RemoveUnusedNodesPass()(model)
@@ -56,9 +66,13 @@ def quantize_weights(
 
 
 class _Quantizer:
-    def __init__(self, graph: ir.Graph, recipe: Recipe, hessians: Hessians | None, accuracy_level: int) -> None:
+    def __init__(
+        self, graph: ir.Graph, recipe: Recipe, hessians: Hessians | None, accuracy_level: int, keep_grids: bool
+    ) -> None:
         self.graph, self.recipe, self.accuracy_level = graph, recipe, accuracy_level
         self.hessians = hessians
+        self.keep_grids = keep_grids and recipe.group_size == GROUP_SIZE
+        self.sums = GroupSums(graph, GROUP_SIZE)
         self.schemes: dict[str, TensorScheme] = {}
         self._made: dict[tuple[str, int], _LazyBlockwise] = {}
 
@@ -80,10 +94,13 @@ class _Quantizer:
 
     def _linear(self, node: ir.Node, *, transposed: bool, bits: int) -> None:
         logical = "lm_head.weight" if node.name == "lm_head" else None
-        lazy = self._quantized(node.inputs[1], transposed=transposed, bits=bits, logical=logical)
-        inputs = [node.inputs[0], lazy.packed, lazy.scales, lazy.zero_points]
+        lazy = self._quantized(node.inputs[1], transposed=transposed, bits=bits, logical=logical, linear=True)
+        x = node.inputs[0]
+        if lazy.kept and x is not None:
+            x = self.sums.appended(x, node, rank=2 if node.op_type == "Gemm" else 3)
+        inputs = [x, lazy.packed, lazy.scales, lazy.zero_points]
         attributes = {
-            "N": lazy.rows, "K": lazy.columns, "bits": bits,
+            "N": lazy.rows, "K": lazy.inputs, "bits": bits,
             "block_size": lazy.group_size, "accuracy_level": self.accuracy_level,
         }  # fmt: skip
         new = [ir.node("MatMulNBits", inputs, attributes, domain=MICROSOFT, name=node.name)]
@@ -101,7 +118,7 @@ class _Quantizer:
         self._replace(node, [ir.node("GatherBlockQuantized", inputs, attributes, domain=MICROSOFT, name=node.name)])
 
     def _quantized(
-        self, value: ir.Value | None, *, transposed: bool, bits: int, logical: str | None = None
+        self, value: ir.Value | None, *, transposed: bool, bits: int, logical: str | None = None, linear: bool = False
     ) -> _LazyBlockwise:
         """A weight at some bits, made once; ``logical`` is its name where one matrix plays two parts."""
         if value is None or value.const_value is None or value.name is None:
@@ -109,9 +126,9 @@ class _Quantizer:
         made = self._made.get((value.name, bits))
         if made is None:
             name = logical or value.name
-            made = _LazyBlockwise(
-                self.graph, name, value.const_value, transposed, bits, self.recipe, self._hessian_of(value.name)
-            )
+            keep = self.keep_grids and linear and bits == 4
+            hessian = self._hessian_of(value.name)
+            made = _LazyBlockwise(self.graph, name, value.const_value, transposed, bits, self.recipe, hessian, keep)
             self._made[value.name, bits] = made
             self.schemes[name] = made.scheme
         return made
@@ -148,24 +165,28 @@ class _LazyBlockwise:
         bits: int,
         recipe: Recipe,
         hessian: Hessian,
+        keep: bool,
     ) -> None:
         shape = tensor.shape.numpy()
         self.rows, self.columns = (shape[1], shape[0]) if transposed else (shape[0], shape[1])
         self.bits = bits
+        self._tensor, self._transposed, self._hessian = tensor, transposed, hessian
+        self.kept = keep and lies_on_grid(self._matrix())
         self.group_size = _fitting_group(self.columns, recipe, name)
-        self.scheme = TensorScheme(
-            bits, "uint4" if bits == 4 else "uint8", self.group_size, 0, recipe.symmetric, "float32"
-        )
-        self._graph, self._name, self._tensor, self._transposed = graph, name, tensor, transposed
-        self._hessian = hessian
+        dtype: StorageDtype = "uint4" if bits == 4 else "uint8"
+        symmetric = recipe.symmetric and not self.kept
+        self.scheme = TensorScheme(bits, dtype, self.group_size, 0, symmetric, "float32", as_given=self.kept)
+        self._graph, self._name = graph, name
         self._parts_left = 0
         self._last: BlockwiseWeight | None = None
-        groups = self.columns // self.group_size
+        # A weight that stays on its grid has a column more for each group.
+        self.inputs = self.columns + (self.columns // self.group_size if self.kept else 0)
+        groups = -(-self.inputs // self.group_size)
         packed = (self.rows, groups, self.group_size * bits // 8)
         self.packed = self._initializer("packed", ir.DataType.UINT8, packed, lambda w: w.packed)
         self.scales = self._initializer("scales", ir.DataType.FLOAT, (self.rows, groups), lambda w: w.scales)
         self.zero_points: ir.Value | None = None
-        if not recipe.symmetric:
+        if not symmetric:
             zeros = (self.rows, -(-groups * bits // 8))
             self.zero_points = self._initializer("zero_points", ir.DataType.UINT8, zeros, _zero_points)
 
@@ -197,14 +218,20 @@ class _LazyBlockwise:
     def _quantize(self) -> BlockwiseWeight:
         result = self._last
         if result is None:
-            matrix = self._tensor.numpy()
-            matrix = matrix.T if self._transposed else matrix
-            # At 8 bits rounding loses next to nothing, and the embedding is no product.
-            hessian = self._hessian() if self.bits < 8 else None
-            result = _quantized(matrix, hessian, self.scheme)
+            if self.kept:
+                result = with_rest(*keep_grid(self._matrix()))
+            else:
+                # At 8 bits rounding loses next to nothing, and the embedding is no product.
+                hessian = self._hessian() if self.bits < 8 else None
+                result = _quantized(self._matrix(), hessian, self.scheme)
         self._parts_left -= 1
         self._last = result if self._parts_left > 0 else None
         return result
+
+    def _matrix(self) -> npt.NDArray[np.float32]:
+        """The weight ``[rows, columns]``, output channels first."""
+        matrix = self._tensor.numpy()
+        return matrix.T if self._transposed else matrix
 
 
 def _quantized(

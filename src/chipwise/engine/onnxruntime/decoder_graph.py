@@ -8,6 +8,7 @@ from pathlib import Path
 
 import onnxruntime as ort
 
+from chipwise.engine.huge_pages import huge_pages
 from chipwise.engine.onnxruntime.open_graph import open_graph
 from chipwise.errors import EngineError
 
@@ -28,7 +29,8 @@ class DecoderGraph:
 
     def __init__(self, path: Path, *, threads: int, fuse_qdq: bool = True) -> None:
         self.path = path
-        self.session: ort.InferenceSession = open_graph(path, threads=threads, fuse_qdq=fuse_qdq)
+        with huge_pages():
+            self.session: ort.InferenceSession = open_graph(path, threads=threads, fuse_qdq=fuse_qdq)
         self.inputs: dict[str, list[Dim]] = {value.name: value.shape for value in self.session.get_inputs()}
         self.metadata: Mapping[str, str] = self.session.get_modelmeta().custom_metadata_map
         outputs = {value.name: value.shape for value in self.session.get_outputs()}
