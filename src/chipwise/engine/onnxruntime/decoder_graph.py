@@ -9,6 +9,7 @@ from pathlib import Path
 import onnxruntime as ort
 
 from chipwise.engine.huge_pages import huge_pages
+from chipwise.engine.mapped_files import release_pages
 from chipwise.engine.onnxruntime.open_graph import open_graph
 from chipwise.errors import EngineError
 
@@ -31,6 +32,7 @@ class DecoderGraph:
         self.path = path
         with huge_pages():
             self.session: ort.InferenceSession = open_graph(path, threads=threads, fuse_qdq=fuse_qdq)
+        release_pages(path.parent)
         self.inputs: dict[str, list[Dim]] = {value.name: value.shape for value in self.session.get_inputs()}
         self.metadata: Mapping[str, str] = self.session.get_modelmeta().custom_metadata_map
         outputs = {value.name: value.shape for value in self.session.get_outputs()}
