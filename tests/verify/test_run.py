@@ -64,10 +64,9 @@ def test_another_model_fails() -> None:
 
 
 def test_a_candidate_that_decodes_at_shifted_positions_fails() -> None:
-    # Read at once the text is right, so drift cannot see it; what users get is wrong.
+    # Read at once the text is right; drift is taken token by token, as users get it.
     _, failed = judged(TinySession(fault="shift"), TinySession())
-    assert "self_check_candidate_nats" in failed
-    assert "kl_mean_nats" not in failed
+    assert {"self_check_candidate_nats", "kl_mean_nats"} <= set(failed)
 
 
 def test_a_reference_that_disagrees_with_itself_fails() -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -13,7 +14,6 @@ from chipwise.report.quality import SelfCheck
 from chipwise.verify.generate import (
     CHUNK_TOKENS,
     Answer,
-    Logits,
     Progress,
     Prompt,
     Turn,
@@ -22,6 +22,7 @@ from chipwise.verify.generate import (
     first_turn,
     waves,
 )
+from chipwise.verify.lockstep import answer_in_lockstep
 from chipwise.verify.metrics import PositionDrift, concatenate, drift
 from chipwise.verify.self_check import self_check
 
@@ -34,7 +35,7 @@ class CaseComparison:
         index: The prompt's place among those given.
         reference: The reference's greedy answer.
         candidate: The candidate's greedy answer.
-        prompt: Drift at the positions that predict the prompt's tokens, from the second on.
+        prompt: Drift at the positions that predict the prompt's tokens, from the second on; of the first wave only.
         answer: Drift at the positions that predict the reference's answer, which both were fed (teacher forcing).
     """
 
@@ -70,9 +71,9 @@ def compare(
 ) -> Comparison:
     """Run both sessions over the prompts.
 
-    A wave of prompts, one a slot, is read by both; both answer greedily; then the reference's answers are fed to both.
-    Each step of one side has a step of the same shape on the other, except that decoding ends when a side's last
-    answer has ended. Logits are reduced to a few numbers a position as they come.
+    A wave of prompts, one a slot, is read by both. The reference answers greedily, and the candidate is fed the same
+    tokens in the same steps; then the candidate answers greedily on its own. Logits are reduced to a few numbers a
+    position as they come.
 
     Args:
         reference: The model as it was.
@@ -90,7 +91,8 @@ def compare(
     cases: list[CaseComparison] = []
     checks: tuple[SelfCheck, ...] = ()
     for wave in waves(fitting, pair.slots):
-        done = pair.run(wave)
+        # Prompts are long and no one reads their drift a token: the first wave shows whether reading is at fault.
+        done = pair.run(wave, whole_prompts=not cases)
         checks = checks or pair.check([prompt for _, prompt in wave], [case.reference for case in done])
         cases += done
         if progress:
@@ -117,17 +119,17 @@ class _Pair:
         self.slots = min(reference.n_slots, candidate.n_slots)
         self.chunk_tokens = min(CHUNK_TOKENS, reference.max_step_tokens, candidate.max_step_tokens)
 
-    def run(self, wave: Sequence[tuple[int, Prompt]]) -> list[CaseComparison]:
-        """Read, answer and force a wave."""
-        read = [self._read(slot, prompt) for slot, (_, prompt) in enumerate(wave)]
-        reference = decode(self.reference, [turns[0] for _, turns in read], self.eos_ids)
-        candidate = decode(self.candidate, [turns[1] for _, turns in read], self.eos_ids)
+    def run(self, wave: Sequence[tuple[int, Prompt]], *, whole_prompts: bool) -> list[CaseComparison]:
+        """Read and answer a wave."""
+        read = [self._read(slot, prompt, whole=whole_prompts) for slot, (_, prompt) in enumerate(wave)]
+        ours, drifts = answer_in_lockstep(self.reference, self.candidate, [turns[0] for _, turns in read], self.eos_ids)
+        theirs = decode(self.candidate, [turns[1] for _, turns in read], self.eos_ids)
         cases = []
-        for slot, (index, prompt) in enumerate(wave):
-            seen, last = read[slot][0], len(prompt.tokens) - 1
+        for slot, (index, _) in enumerate(wave):
+            seen = read[slot][0]
             # The prompt's last position predicts the first answer token.
-            answer = concatenate([seen[last:], self._force(slot, prompt, reference[slot].tokens)])
-            cases.append(CaseComparison(index, reference[slot], candidate[slot], seen[:last], answer))
+            answer = concatenate([seen[len(seen) - 1 :], *drifts[slot]])
+            cases.append(CaseComparison(index, ours[slot], theirs[slot], seen[: len(seen) - 1], answer))
         return cases
 
     def check(self, prompts: Sequence[Prompt], answers: Sequence[Answer]) -> tuple[SelfCheck, ...]:
@@ -138,35 +140,24 @@ class _Pair:
             for session, name in ((self.reference, "reference"), (self.candidate, "candidate"))
         )
 
-    def _read(self, slot: int, prompt: Prompt) -> tuple[PositionDrift, tuple[Turn, Turn]]:
-        """Feed a prompt to both; its last position is compared at the token the reference chooses."""
+    def _read(self, slot: int, prompt: Prompt, *, whole: bool) -> tuple[PositionDrift, tuple[Turn, Turn]]:
+        """Feed a prompt to both; all positions or the last are compared, the last at the reference's token."""
         parts: list[PositionDrift] = []
         turns: tuple[Turn, Turn] | None = None
-        for start, ours, theirs in self._feed_both(slot, prompt.tokens):
-            targets = list(prompt.tokens[start + 1 : start + len(ours) + 1])
-            if len(targets) < len(ours):
-                turns = first_turn(prompt, ours[-1]), first_turn(prompt, theirs[-1])
+        kind: Literal["all", "last"] = "all" if whole else "last"
+        ours, theirs = (
+            feed(session, slot, prompt.tokens, chunk_tokens=self.chunk_tokens, logits=kind)
+            for session in (self.reference, self.candidate)
+        )
+        end = 0
+        for one, other in zip(ours, theirs, strict=True):
+            start, end = end, min(end + self.chunk_tokens, len(prompt.tokens))
+            targets = list(prompt.tokens[start + 1 : end + 1])
+            if end == len(prompt.tokens):
+                turns = first_turn(prompt, one[-1]), first_turn(prompt, other[-1])
                 targets.append(turns[0].first)
-            parts.append(drift(ours, theirs, np.array(targets, np.int64)))
+            if whole or turns:
+                parts.append(drift(one, other, np.array(targets[-len(one) :], np.int64)))
         if turns is None:
             raise EngineError("an empty prompt cannot be answered", remedy="give the case a text")
         return concatenate(parts), turns
-
-    def _force(self, slot: int, prompt: Prompt, answer: Sequence[int]) -> PositionDrift:
-        """Feed an answer to both after their prompt, compared from its second token on."""
-        parts = [
-            drift(ours, theirs, np.array(answer[start + 1 : start + len(ours) + 1], np.int64))
-            for start, ours, theirs in self._feed_both(slot, answer[:-1], past=len(prompt.tokens))
-        ]
-        return concatenate(parts)
-
-    def _feed_both(self, slot: int, tokens: Sequence[int], *, past: int = 0) -> Iterator[tuple[int, Logits, Logits]]:
-        """Feed the same tokens to both; yields where a chunk starts and both sides' logits of it."""
-        ours, theirs = (
-            feed(session, slot, tokens, past=past, chunk_tokens=self.chunk_tokens, logits="all")
-            for session in (self.reference, self.candidate)
-        )
-        start = 0
-        for one, other in zip(ours, theirs, strict=True):
-            yield start, one, other
-            start += len(one)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Literal, TypeVar
@@ -15,6 +15,9 @@ from chipwise.engine import Batch, Session
 Logits = npt.NDArray[np.float32]
 Progress = Callable[[int, int], None]
 """Called with the cases done and their total."""
+
+Observer = Callable[[Batch, Logits, Mapping[int, int]], None]
+"""Called with a step, its logits ``[rows, vocab]`` and the token chosen in each row whose answer goes on."""
 
 CHUNK_TOKENS = 128
 """Tokens a prefill step brings at most. Logits of all of them lie in memory at once."""
@@ -91,11 +94,19 @@ def feed(
         yield out[0] if logits == "all" else out
 
 
-def decode(session: Session, turns: Sequence[Turn], eos_ids: Sequence[int]) -> list[Answer]:
+def decode(
+    session: Session, turns: Sequence[Turn], eos_ids: Sequence[int], *, observe: Observer | None = None
+) -> list[Answer]:
     """Answer greedily in slots 0, 1, ..., all in one batch, until the last has ended.
 
     A slot that has ended stays in the batch, so that every step has the same shape whatever the answers are. It
     rewrites the place after its prompt, which belongs to the answer.
+
+    Args:
+        session: The model.
+        turns: What each slot starts from.
+        eos_ids: Tokens that end an answer.
+        observe: Told of each step.
 
     Raises:
         EngineError: The runtime failed.
@@ -106,15 +117,18 @@ def decode(session: Session, turns: Sequence[Turn], eos_ids: Sequence[int]) -> l
     running = [turn.finite and turn.first not in ends and turn.max_tokens > 1 for turn in turns]
     while any(running):
         past = [t.past + (len(a) - 1 if on else 0) for t, a, on in zip(turns, answers, running, strict=True)]
-        tokens = np.array([[answer[-1]] for answer in answers], np.int64)
-        logits = session.step(Batch(0, tokens, np.array(past, np.int64))).logits
+        batch = Batch(0, np.array([[answer[-1]] for answer in answers], np.int64), np.array(past, np.int64))
+        logits = session.step(batch).logits
+        chosen: dict[int, int] = {}
         for row in [row for row, on in enumerate(running) if on]:
             if not np.isfinite(logits[row]).all():
                 finite[row] = running[row] = False
                 continue
-            token = int(logits[row].argmax())
+            token = chosen[row] = int(logits[row].argmax())
             answers[row].append(token)
             running[row] = token not in ends and len(answers[row]) < turns[row].max_tokens
+        if observe:
+            observe(batch, logits, chosen)
     return [Answer(tuple(tokens), ok) for tokens, ok in zip(answers, finite, strict=True)]
 
 

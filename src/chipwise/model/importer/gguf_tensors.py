@@ -69,10 +69,12 @@ class GgufTensors:
         row_bytes = tensor.nbytes // tensor.shape[0]
         if start == stop:
             return np.empty((0, row_bytes), np.uint8)
-        return np.memmap(
+        mapped = np.memmap(
             self._header.path,
             np.uint8,
             mode="r",
             offset=tensor.offset + start * row_bytes,
             shape=(stop - start, row_bytes),
         )
+        # A plain view: gguf slices it a thousand times, and each slice of a memmap costs ten of an array.
+        return mapped.view(np.ndarray)
