@@ -17,8 +17,8 @@ from chipwise.verify.generate import Prompt
 from chipwise.verify.suite import Case, read_suite
 
 # Answers to queries without a right answer are compared token by token; more tokens a case tell little more.
-_QUERY_ANSWER_TOKENS = 16
-_CALIBRATION_PROMPTS = 48
+_QUERY_ANSWER_TOKENS = 12
+_CALIBRATION_PROMPTS = 32
 _MIN_CALIBRATION = 8
 
 

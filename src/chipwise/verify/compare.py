@@ -25,6 +25,7 @@ from chipwise.verify.generate import (
 from chipwise.verify.lockstep import answer_in_lockstep
 from chipwise.verify.metrics import PositionDrift, concatenate, drift
 from chipwise.verify.self_check import self_check
+from chipwise.verify.shared_prefix import SharedPrefix
 
 
 @dataclass(frozen=True)
@@ -116,6 +117,7 @@ class _Pair:
         self.reference = reference
         self.candidate = candidate
         self.eos_ids = eos_ids
+        self.prefix = SharedPrefix([reference, candidate])
         self.slots = min(reference.n_slots, candidate.n_slots)
         self.chunk_tokens = min(CHUNK_TOKENS, reference.max_step_tokens, candidate.max_step_tokens)
 
@@ -145,11 +147,11 @@ class _Pair:
         parts: list[PositionDrift] = []
         turns: tuple[Turn, Turn] | None = None
         kind: Literal["all", "last"] = "all" if whole else "last"
+        end = self.prefix.place(slot, prompt.tokens, whole=whole)
         ours, theirs = (
-            feed(session, slot, prompt.tokens, chunk_tokens=self.chunk_tokens, logits=kind)
+            feed(session, slot, prompt.tokens[end:], past=end, chunk_tokens=self.chunk_tokens, logits=kind)
             for session in (self.reference, self.candidate)
         )
-        end = 0
         for one, other in zip(ours, theirs, strict=True):
             start, end = end, min(end + self.chunk_tokens, len(prompt.tokens))
             targets = list(prompt.tokens[start + 1 : end + 1])

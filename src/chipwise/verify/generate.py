@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chipwise.engine import Batch, Session
+from chipwise.verify.shared_prefix import SharedPrefix
 
 Logits = npt.NDArray[np.float32]
 Progress = Callable[[int, int], None]
@@ -153,10 +154,12 @@ def generate(
     """
     chunk = min(CHUNK_TOKENS, session.max_step_tokens)
     answers: list[Answer] = []
+    prefix = SharedPrefix([session])
     for wave in waves(prompts, session.n_slots):
         turns = []
         for slot, prompt in enumerate(wave):
-            *_, last = feed(session, slot, prompt.tokens, chunk_tokens=chunk, logits="last")
+            past = prefix.place(slot, prompt.tokens)
+            *_, last = feed(session, slot, prompt.tokens[past:], past=past, chunk_tokens=chunk, logits="last")
             turns.append(first_turn(prompt, last[-1]))
         answers += decode(session, turns, eos_ids)
         if progress:
