@@ -58,7 +58,7 @@ class GraphFiles:
         limit = shape[1] if shape is not None and isinstance(shape[1], int) else None
         return [prompt_feed(graph, prompt) for prompt in prompts if limit is None or len(prompt) <= limit]
 
-    def open(self, *, n_slots: int, max_context: int, threads: int) -> Session:
-        """Open them in their engine."""
-        options = {**self.options, "threads": threads}
+    def open(self, *, n_slots: int, max_context: int, threads: int, yields: bool = False) -> Session:
+        """Open them in their engine; ``yields`` for a session that takes turns with another."""
+        options = {**self.options, "threads": threads, "yields": yields}
         return get_engine(ENGINE).open(self.files, n_slots=n_slots, max_context=max_context, options=options)

@@ -76,9 +76,9 @@ def run_trial(
         raise ModelFormatError("no tokenizer", where=str(model.source.path))
     slots = min(_SLOTS, len(texts.prompts))
     context = context_needed(texts.prompts)
-    theirs = reference.open(n_slots=slots, max_context=context, threads=options.threads)
+    theirs = reference.open(n_slots=slots, max_context=context, threads=options.threads, yields=True)
     try:
-        ours = candidate.open(n_slots=slots, max_context=context, threads=options.threads)
+        ours = candidate.open(n_slots=slots, max_context=context, threads=options.threads, yields=True)
         try:
             quality = verify(
                 texts.cases, texts.prompts, model.tokenizer, candidate=ours, reference=theirs, progress=progress

@@ -39,6 +39,7 @@ def test_roles_that_make_no_decoder(graphs: dict[str, Path]) -> None:
 
 def test_an_option_that_is_no_flag(graphs: dict[str, Path]) -> None:
     assert "the option fuse_qdq is 1, not true or false" in _open({"decoder": graphs["decoder"]}, fuse_qdq=1)
+    assert "the option yields is 'no', not true or false" in _open({"decoder": graphs["decoder"]}, yields="no")
 
 
 @pytest.mark.parametrize("option", ["threads", "mask_value", "sliding_window"])

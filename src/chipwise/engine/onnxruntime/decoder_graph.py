@@ -28,10 +28,10 @@ class DecoderGraph:
         layers: Layers with a KV cache; 0 for a graph without one.
     """
 
-    def __init__(self, path: Path, *, threads: int, fuse_qdq: bool = True) -> None:
+    def __init__(self, path: Path, *, threads: int, fuse_qdq: bool = True, yields: bool = False) -> None:
         self.path = path
         with huge_pages():
-            self.session: ort.InferenceSession = open_graph(path, threads=threads, fuse_qdq=fuse_qdq)
+            self.session: ort.InferenceSession = open_graph(path, threads=threads, fuse_qdq=fuse_qdq, yields=yields)
         release_pages(path.parent)
         self.inputs: dict[str, list[Dim]] = {value.name: value.shape for value in self.session.get_inputs()}
         self.metadata: Mapping[str, str] = self.session.get_modelmeta().custom_metadata_map

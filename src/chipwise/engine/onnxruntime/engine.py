@@ -23,6 +23,7 @@ class OnnxRuntimeEngine:
         mask_value: The addend of masked scores in portable graphs; by default what the graph says.
         fuse_qdq: Whether ONNX Runtime may make integer operators of QuantizeLinear and DequantizeLinear; False for
             graphs that emulate a chip.
+        yields: Whether threads let go of their cores after each step; True for sessions that take turns.
         sliding_window: Tokens a sliding layer looks back, for portable graphs that have such layers; by default
             what the graph says.
     """
@@ -39,9 +40,15 @@ class OnnxRuntimeEngine:
             raise EngineError(f"{n_slots} slots of {max_context} tokens hold nothing", where=self.name)
         threads = int(_number(options, "threads") or 0)
         fuse_qdq = _flag(options, "fuse_qdq", default=True)
+        yields = _flag(options, "yields", default=False)
         if "decoder" in files:
             return FusedSession(
-                files["decoder"], n_slots=n_slots, max_context=max_context, threads=threads, fuse_qdq=fuse_qdq
+                files["decoder"],
+                n_slots=n_slots,
+                max_context=max_context,
+                threads=threads,
+                fuse_qdq=fuse_qdq,
+                yields=yields,
             )
         if {"prefill", "decode"} <= set(files):
             return PortableSession(
@@ -52,6 +59,7 @@ class OnnxRuntimeEngine:
                 threads=threads,
                 mask=_mask(options),
                 fuse_qdq=fuse_qdq,
+                yields=yields,
             )
         raise EngineError(
             f"no decoder among the files {sorted(files)}",

@@ -27,8 +27,10 @@ class FusedSession:
     arrays that are bound already, and runs.
     """
 
-    def __init__(self, path: Path, *, n_slots: int, max_context: int, threads: int, fuse_qdq: bool = True) -> None:
-        graph = DecoderGraph(path, threads=threads, fuse_qdq=fuse_qdq)
+    def __init__(
+        self, path: Path, *, n_slots: int, max_context: int, threads: int, fuse_qdq: bool = True, yields: bool = False
+    ) -> None:
+        graph = DecoderGraph(path, threads=threads, fuse_qdq=fuse_qdq, yields=yields)
         _, kv_heads, _, head_dim = graph.kv_shape()
         if "seqlens_k" not in graph.inputs:
             raise EngineError("not a fused decoder graph: it has no seqlens_k", where=str(path))

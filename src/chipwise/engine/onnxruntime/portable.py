@@ -39,9 +39,10 @@ class PortableSession:
         threads: int,
         mask: Mask,
         fuse_qdq: bool = True,
+        yields: bool = False,
     ) -> None:
-        self._prefill: DecoderGraph | None = DecoderGraph(prefill, threads=threads, fuse_qdq=fuse_qdq)
-        self._decode: DecoderGraph | None = DecoderGraph(decode, threads=threads, fuse_qdq=fuse_qdq)
+        self._prefill: DecoderGraph | None = DecoderGraph(prefill, threads=threads, fuse_qdq=fuse_qdq, yields=yields)
+        self._decode: DecoderGraph | None = DecoderGraph(decode, threads=threads, fuse_qdq=fuse_qdq, yields=yields)
         self._mask = mask.completed(self._decode)
         rows, kv_heads, context, head_dim = self._decode.kv_shape()
         for graph in (self._prefill, self._decode):
