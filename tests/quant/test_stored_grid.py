@@ -36,6 +36,16 @@ def test_what_a_gguf_file_holds_is_kept(name: str) -> None:
     np.testing.assert_allclose(kept_values(matrix), matrix, atol=2e-6)
 
 
+def test_k_quants_of_4_bits_are_kept() -> None:
+    """Q4_K: scales and minima of 6 bits a group of 32, under two float16 a block of 256."""
+    rng = np.random.default_rng(0)
+    blocks = rng.integers(0, 256, (12, 144), dtype=np.uint8)
+    blocks[:, :4] = np.array([[0.011, 0.007]] * 12, np.float16).view(np.uint8)
+    matrix = gguf.quants.dequantize(blocks, gguf.GGMLQuantizationType.Q4_K).reshape(4, 768).astype(np.float32)
+    assert lies_on_grid(matrix)
+    np.testing.assert_allclose(kept_values(matrix), matrix, atol=2e-5)
+
+
 def test_a_symmetric_grid_needs_no_rest() -> None:
     _, rest = keep_grid(stored_as(gguf.GGMLQuantizationType.Q4_0, random_matrix()))
     assert np.abs(rest).max() < 1e-6

@@ -3,6 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import gguf
 import numpy as np
 import onnx_ir as ir
 import pytest
@@ -128,3 +129,47 @@ def test_a_gemm_that_is_more_than_a_product_stays(attributes: dict[str, float]) 
     node = oh.make_node("Gemm", ["x", "w", "b"], ["y"], **attributes)
     model = graph([node], {"x": [64, 64]}, {"y": [64, 64]}, {"w": weight, "b": np.ones(64, np.float32)})
     assert quantize_weights(model, _recipe("w8a16")) == {}
+
+
+def _on_grid(shape: tuple[int, int], seed: int = 0) -> np.ndarray:
+    """A weight ``[in, out]`` as a Q4_1 file gives it."""
+    kind = gguf.GGMLQuantizationType.Q4_1
+    rows = np.random.default_rng(seed).normal(0, 0.1, shape[::-1]).astype(np.float32)
+    stored = gguf.quants.dequantize(gguf.quants.quantize(rows, kind), kind).reshape(rows.shape)
+    return np.ascontiguousarray(stored.T, dtype=np.float32)
+
+
+def test_weights_in_4_bits_already_are_kept() -> None:
+    q, k, dense = _on_grid((96, 40)), _on_grid((96, 24), seed=1), np.random.default_rng(2).normal(size=(96, 8))
+    constants = {"q": q, "k": k, "dense": dense.astype(np.float32)}
+    nodes = [oh.make_node("MatMul", ["x", name], [f"y_{name}"]) for name in constants]
+    shapes = {f"y_{name}": [2, 3, weight.shape[1]] for name, weight in constants.items()}
+    model = graph(nodes, {"x": [2, 3, 96]}, shapes, constants)
+    schemes = quantize_weights(model, _recipe("w4a16"), keep_grids=True)
+    assert {name: scheme.as_given for name, scheme in schemes.items()} == {"q": True, "k": True, "dense": False}
+    # The sums of x serve both weights that need them.
+    assert sorted(node.op_type for node in model.graph) == ["Concat", *["MatMulNBits"] * 3, "ReduceSum", "Reshape"]
+    x = np.random.default_rng(3).normal(size=(2, 3, 96)).astype(np.float32)
+    found = run_as_served(model, {"x": x})[0]
+    for name, weight in (("q", q), ("k", k)):
+        anew = graph([oh.make_node("MatMul", ["x", "w"], ["y"])], {"x": [2, 3, 96]}, {"y": None}, {"w": weight})
+        quantize_weights(anew, _recipe("w4a16"))
+        error, before = (
+            np.abs(y - x @ weight).mean() for y in (found[f"y_{name}"], run_as_served(anew, {"x": x})[0]["y"])
+        )
+        assert error < before / 3
+
+
+def test_a_gemm_on_a_grid_keeps_weight_and_bias() -> None:
+    weight, bias = _on_grid((64, 8)), np.arange(8, dtype=np.float32)
+    node = oh.make_node("Gemm", ["x", "w", "b"], ["y"])
+    model = graph([node], {"x": [3, 64]}, {"y": [3, 8]}, {"w": weight, "b": bias})
+    assert quantize_weights(model, _recipe("w4a16"), keep_grids=True, accuracy_level=1)["w"].as_given
+    x = np.random.default_rng(3).normal(size=(3, 64)).astype(np.float32)
+    assert np.allclose(run(model, {"x": x})["y"], x @ weight + bias, atol=0.03)
+
+
+@pytest.mark.parametrize("name", ["w4a16_g64", "w4a16_g16", "w8a16"])
+def test_other_groups_and_widths_quantize_anew(name: str) -> None:
+    model = linear(_on_grid((64, 8)))
+    assert not any(scheme.as_given for scheme in quantize_weights(model, _recipe(name), keep_grids=True).values())
