@@ -17,6 +17,7 @@ __all__ = [
     "QueryFileError",
     "RequestError",
     "RewriteError",
+    "ToolchainError",
     "UnavailableError",
     "UnknownArchitectureError",
     "UnknownTargetError",
@@ -61,6 +62,20 @@ class UnavailableError(ChipwiseError):
 
 class RewriteError(ChipwiseError):
     """A pass changed the outputs beyond its tolerance, or left an invalid graph."""
+
+
+class ToolchainError(ChipwiseError):
+    """A vendor's toolchain failed to install, or a job of it failed, hung, aborted, or left no artifact.
+
+    Attributes:
+        log_tail: The last lines the tool wrote, oldest first.
+    """
+
+    def __init__(
+        self, what: str, *, where: str | None = None, remedy: str | None = None, log_tail: tuple[str, ...] = ()
+    ) -> None:
+        super().__init__(what, where=where, remedy=remedy)
+        self.log_tail = log_tail
 
 
 class GateFailedError(ChipwiseError):

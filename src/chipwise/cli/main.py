@@ -20,6 +20,7 @@ _COMMANDS = {
     "verify": ("chipwise.cli.verify", "verify", "Run a bundle on a suite of tasks again."),
     "serve": ("chipwise.cli.serve", "serve", "Serve a bundle to OpenAI clients."),
     "inspect": ("chipwise.cli.inspect", "inspect", "Show what a bundle holds."),
+    "toolchain": ("chipwise.cli.toolchain", "toolchain", "Install vendor compilers, each in its own environment."),
 }
 
 

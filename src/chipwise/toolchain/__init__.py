@@ -1,0 +1,19 @@
+"""Toolchains: vendors' compilers, each in a Python environment of its own, run as jobs whose word is not believed."""
+
+from __future__ import annotations
+
+from chipwise.toolchain.environment import Environment, default_root
+from chipwise.toolchain.job import Job, JobResult, run_job
+from chipwise.toolchain.registry import get_toolchain, toolchains
+from chipwise.toolchain.spec import ToolchainSpec
+
+__all__ = [
+    "Environment",
+    "Job",
+    "JobResult",
+    "ToolchainSpec",
+    "default_root",
+    "get_toolchain",
+    "run_job",
+    "toolchains",
+]

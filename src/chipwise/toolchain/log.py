@@ -1,0 +1,32 @@
+"""Log: the end of what a tool wrote, and the lines of it that tell why it failed."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+_TAIL_BYTES = 1 << 16
+_TAIL_LINES = 20
+_SHOWN_LINES = 3
+_SHOWN_CHARACTERS = 200
+_ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+def tail(path: Path, lines: int = _TAIL_LINES) -> tuple[str, ...]:
+    """The last lines of a file that hold text, without terminal colours; none if there is no such file."""
+    try:
+        with path.open("rb") as stream:
+            size = stream.seek(0, 2)
+            stream.seek(max(0, size - _TAIL_BYTES))
+            text = stream.read().decode("utf-8", "replace")
+    except FileNotFoundError:
+        return ()
+    plain = "".join(c if c.isprintable() or c == "\n" else " " for c in _ANSI.sub("", text))
+    found = [line.strip() for line in plain.split("\n") if line.strip()]
+    return tuple(found[-lines:])
+
+
+def cause(lines: tuple[str, ...], error_line: str | None = None) -> str:
+    """A few of the last lines in one: those that match ``error_line`` if some do."""
+    telling = [line for line in lines if error_line is not None and re.search(error_line, line)] or list(lines)
+    return " | ".join(line[:_SHOWN_CHARACTERS] for line in telling[-_SHOWN_LINES:])

@@ -1,0 +1,138 @@
+"""Jobs of rknn-toolkit2: build a model and simulate it. Its return codes and its exceptions are both checked.
+
+Arrays travel as .npz files without names: one array an input or output, in the graph's order, samples on a first axis.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper
+from rknn.api import RKNN
+
+
+class StepError(Exception):
+    """A step of the toolkit failed."""
+
+    def __init__(self, step: str, what: str) -> None:
+        super().__init__(what)
+        self.step = step
+
+
+class Steps:
+    """Runs the toolkit's steps one by one, and keeps how long each took."""
+
+    def __init__(self, rknn: Any) -> None:
+        self.rknn = rknn
+        self.duration_s: dict[str, float] = {}
+
+    def run(self, name: str, *arguments: Any, **options: Any) -> Any:
+        """Call a method of RKNN; a code other than 0 and an exception are failures alike."""
+        start = time.monotonic()
+        # Into the log, so that what follows can be told to belong to this step.
+        sys.stdout.write(f"chipwise step: {name}\n")
+        sys.stdout.flush()
+        try:
+            result = getattr(self.rknn, name)(*arguments, **options)
+        except Exception as e:
+            raise StepError(name, f"raised {type(e).__name__}: {e}") from e
+        self.duration_s[name] = self.duration_s.get(name, 0.0) + time.monotonic() - start
+        if isinstance(result, int) and result != 0:
+            raise StepError(name, f"returned {result}")
+        return result
+
+
+def build_simulate(request: dict[str, Any]) -> dict[str, Any]:
+    """Build an ONNX file, export it as model.rknn, and run the simulator on inputs.npz if there is one.
+
+    The request's files: ``model`` (ONNX), ``calibration`` and ``inputs`` (.npz; both may be absent). Its values:
+    ``config``, ``load`` and ``build``, handed to the toolkit's methods as they are.
+    """
+    values, files = request["values"], request["files"]
+    rknn = RKNN(verbose=True)
+    steps = Steps(rknn)
+    try:
+        steps.run("config", **values["config"])
+        steps.run("load_onnx", model=files["model"], **values.get("load", {}))
+        build = dict(values.get("build", {}))
+        if "calibration" in files:
+            build["dataset"] = _dataset(files["calibration"])
+        steps.run("build", do_quantization="calibration" in files, **build)
+        if os.path.exists("model.rknn"):
+            raise StepError("build", "model.rknn was there before it was exported")
+        steps.run("export_rknn", os.path.abspath("model.rknn"))
+        artifacts = ["model.rknn"]
+        if "inputs" in files:
+            _simulate(steps, files["inputs"])
+            artifacts.append("outputs.npz")
+    finally:
+        rknn.release()
+    return {"values": {"duration_s": steps.duration_s}, "artifacts": artifacts}
+
+
+def _dataset(path: str) -> str:
+    """Write each sample as .npy files and list them, one sample a line, as the toolkit reads them."""
+    os.mkdir("calibration")
+    stacks = _arrays(path)
+    lines = []
+    for index in range(len(stacks[0])):
+        # Relative, for the list is split at blanks and the folder's name may hold one.
+        names = [os.path.join("calibration", f"{index}_{position}.npy") for position in range(len(stacks))]
+        for name, stack in zip(names, stacks):  # noqa: B905  # Python 3.8 has no strict
+            np.save(name, stack[index])
+        lines.append(" ".join(names))
+    with open("dataset.txt", "w", encoding="utf-8") as stream:
+        stream.write("\n".join(lines) + "\n")
+    return os.path.abspath("dataset.txt")
+
+
+def _simulate(steps: Steps, path: str) -> None:
+    stacks = _arrays(path)
+    steps.run("init_runtime")
+    outputs = []
+    for index in range(len(stacks[0])):
+        inputs = [stack[index] for stack in stacks]
+        # The toolkit takes images as NHWC unless told.
+        found = steps.run("inference", inputs=inputs, data_format=["nchw"] * len(inputs))
+        if not found:
+            raise StepError("inference", f"returned no output for sample {index}")
+        outputs.append(found)
+    np.savez("outputs.npz", *(np.stack(one) for one in zip(*outputs)))  # noqa: B905  # as above
+
+
+def _arrays(path: str) -> list[Any]:
+    with np.load(path, allow_pickle=False) as file:
+        return [file[f"arr_{index}"] for index in range(len(file.files))]
+
+
+def prove(request: dict[str, Any]) -> dict[str, Any]:
+    """Build and simulate a model of one node, and compare its output with numpy's."""
+    rng = np.random.default_rng(0)
+    weight = rng.standard_normal((64, 32), dtype=np.float32)
+    x = rng.standard_normal((1, 1, 64), dtype=np.float32)
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["y"])],
+        "proof",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 64])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 32])],
+        [helper.make_tensor("w", TensorProto.FLOAT, weight.shape, weight.tobytes(), raw=True)],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, "proof.onnx")
+    np.savez("proof_inputs.npz", x)
+    files = {"model": os.path.abspath("proof.onnx"), "inputs": os.path.abspath("proof_inputs.npz")}
+    outcome = build_simulate({"values": {"config": {"target_platform": "rk3588"}}, "files": files})
+    largest = float(np.max(np.abs(_arrays("outputs.npz")[0] - x @ weight)))
+    # float16 accumulates 64 products of about 1; measured 0.004.
+    if not largest < 0.1:
+        raise StepError("prove", f"the simulator is off by {largest} on a matrix product")
+    outcome["values"]["largest_error"] = largest
+    return outcome
+
+
+ACTIONS = {"prove": prove, "build_simulate": build_simulate}
