@@ -81,3 +81,54 @@ def test_schemes_are_summed_and_ordered_by_bytes() -> None:
         "0.500 MB 1 x int8 per tensor, symmetric, float32 scales",
         "size unknown 1 x int8 per channel, symmetric, float32 scales",
     ]
+
+
+RKNN = Path(__file__).parent.parent / "model" / "rknn" / "awkward_rk3566_fp16.rknn"
+
+
+def test_a_rknn_file_shows_its_borders_and_what_runs_on_the_cpu(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["inspect", str(RKNN)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    for line in (
+        "target     rk3566",
+        "toolkit    2.5.0",
+        "inputs     ids  1x16 int64",
+        "outputs    vals  1x16x4 float16",
+        "operators  5 on the NPU, 7 on the CPU",
+        "               1 x Erf  on the CPU: Erf:erf",
+        "               2 x Conv",
+        "file            0.026 MB",
+    ):
+        assert line in lines
+
+
+def test_a_rknn_file_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["inspect", str(RKNN), "--json"]) == 0
+    fields = json.loads(capsys.readouterr().out)
+    assert fields["targets"] == ["rk3566"]
+    assert fields["operators"][0] == {"type": "Gather", "name": "Gather:embed", "unit": "cpu"}
+
+
+def test_a_rknn_file_of_another_format_says_what_is_unknown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = bytearray(RKNN.read_bytes())
+    data[8] = 7
+    (tmp_path / "x.rknn").write_bytes(data)
+    assert main(["inspect", str(tmp_path / "x.rknn")]) == 0
+    out = capsys.readouterr().out
+    assert "operators  unknown: the tables of format version 7 are not known" in out
+    assert "inputs     ids  1x16 type unknown" in out
+
+
+def test_a_bad_rknn_file_is_one_line_and_exit_code_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "x.rknn").write_bytes(RKNN.read_bytes()[:5000])
+    assert main(["inspect", str(tmp_path / "x.rknn")]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+
+
+def test_a_name_in_a_file_cannot_steer_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "x.rknn").write_bytes(RKNN.read_bytes().replace(b"Erf:erf", b"Erf:\x1b[2"))
+    assert main(["inspect", str(tmp_path / "x.rknn")]) == 0
+    assert "\x1b" not in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""`chipwise inspect`: what a bundle holds."""
+"""`chipwise inspect`: what a bundle or a compiled file of a vendor holds."""
 
 from __future__ import annotations
 
@@ -9,14 +9,22 @@ from pathlib import Path
 import click
 
 from chipwise.bundle import Bundle, Manifest, TensorEntry, open_bundle
+from chipwise.cli.inspect_rknn import show_rknn
+from chipwise.model.rknn_file import is_rknn_file, read_rknn_file
 from chipwise.model.scheme import TensorScheme
 
 
 @click.command()
 @click.argument("path", type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Print the whole manifest as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the whole manifest, or all that a file says, as JSON.")
 def inspect(path: Path, as_json: bool) -> None:
-    """Show what the bundle at PATH holds, after checking every file in it."""
+    """Show what the bundle at PATH holds, after checking every file in it.
+
+    PATH may also be a .rknn file: chips, toolkit, inputs, outputs, operators and sizes are read without the toolkit.
+    """
+    if is_rknn_file(path):
+        show_rknn(read_rknn_file(path), as_json=as_json)
+        return
     bundle = open_bundle(path)
     if as_json:
         click.echo(json.dumps(bundle.manifest.to_dict(), ensure_ascii=False, indent=2))

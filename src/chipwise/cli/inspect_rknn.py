@@ -1,0 +1,75 @@
+"""What `chipwise inspect` shows of a .rknn file."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+
+import click
+
+from chipwise.model.rknn_file import RknnFile, RknnOperator, RknnTensor
+
+
+def show_rknn(file: RknnFile, *, as_json: bool) -> None:
+    """Print what a .rknn file says about itself."""
+    if as_json:
+        click.echo(json.dumps(file.to_dict(), ensure_ascii=False, indent=2))
+        return
+    for label, text in _rows(file):
+        click.echo(f"{label:<10} {_printable(text)}".rstrip())
+
+
+def _rows(file: RknnFile) -> Iterator[tuple[str, str]]:
+    yield "format", f"RKNN version {file.format_version}"
+    yield "target", ", ".join(file.targets) or "none stated"
+    yield "toolkit", file.toolkit_version
+    yield "source", file.framework or "not stated"
+    yield from _labelled("inputs", [_tensor_line(tensor) for tensor in file.inputs])
+    yield from _labelled("outputs", [_tensor_line(tensor) for tensor in file.outputs])
+    if file.operators is None:
+        yield "operators", f"unknown: the tables of format version {file.format_version} are not known"
+    else:
+        yield from _labelled("operators", operator_lines(file.operators))
+    yield "weights", _size(file.weight_bytes)
+    yield "internal", _size(file.internal_bytes)
+    yield "file", _size(file.file_bytes)
+
+
+def _labelled(label: str, lines: list[str]) -> Iterator[tuple[str, str]]:
+    for line in lines or ["none"]:
+        yield label, line
+        label = ""
+
+
+def _tensor_line(tensor: RknnTensor) -> str:
+    sizes = "x".join(map(str, tensor.shape)) or "scalar"
+    stored = f", scale {tensor.scale:g}" if tensor.scale is not None else ""
+    stored += f", zero point {tensor.zero_point}" if tensor.zero_point is not None else ""
+    kind = "type unknown" if tensor.dtype == "unknown" else tensor.dtype
+    return f"{tensor.name}  {sizes} {kind}{stored}"
+
+
+def operator_lines(operators: tuple[RknnOperator, ...]) -> list[str]:
+    """How many run on each unit, then one line a type, the most frequent first; those off the NPU by name."""
+    units = Counter(operator.unit for operator in operators)
+    lines = [", ".join(f"{count} on {_UNIT_TEXTS[unit]}" for unit, count in sorted(units.items(), reverse=True))]
+    kinds = Counter((operator.type, operator.unit) for operator in operators)
+    for (kind, unit), count in sorted(kinds.items(), key=lambda item: (-item[1], item[0])):
+        names = [operator.name for operator in operators if (operator.type, operator.unit) == (kind, unit)]
+        shown = ", ".join(names[:_NAMES]) + (", ..." if len(names) > _NAMES else "")
+        lines.append(f"{count:>5} x {kind}" + ("" if unit == "npu" else f"  on {_UNIT_TEXTS[unit]}: {shown}"))
+    return lines if operators else ["none"]
+
+
+_UNIT_TEXTS = {"npu": "the NPU", "cpu": "the CPU", "unknown": "a unit that is not known"}
+_NAMES = 4
+
+
+def _size(count: int | None) -> str:
+    return "unknown" if count is None else f"{count / 1e6:>10.3f} MB"
+
+
+def _printable(text: str) -> str:
+    # Names come from the file: they must not steer the terminal.
+    return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
