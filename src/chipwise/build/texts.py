@@ -20,6 +20,12 @@ from chipwise.verify.suite import Case, read_suite
 _QUERY_ANSWER_TOKENS = 12
 _CALIBRATION_PROMPTS = 32
 _MIN_CALIBRATION = 8
+# Statistics of more tokens than this change little, and long prompts bring many.
+_CALIBRATION_TOKENS = 8192
+
+
+_Asked = tuple[Case, Prompt]
+"""A query as a case, and its token ids."""
 
 
 @dataclass(frozen=True)
@@ -58,23 +64,21 @@ def gather_texts(options: BuildOptions, tokenizer: Tokenizer, template: ChatTemp
     if options.suite:
         suite_cases = read_suite(options.suite).cases[: options.max_cases]
         source["suite"] = _described(options.suite)
-    wanted = options.max_cases - len(suite_cases) if not options.suite else 0
-    calibrated, verified, shared = _share_out(queries, wanted)
-    calibration = [tuple(query.tokens(tokenizer, template)) for query in calibrated]
-    cases = [*suite_cases, *(_query_case(i, query) for i, query in enumerate(verified))]
-    encoded = [(case, case.encode(tokenizer, template)) for case in cases]
-    kept = [(case, prompt) for case, prompt in encoded if prompt.context <= max_context]
-    fitting = [tokens for tokens in calibration if 0 < len(tokens) <= max_context]
-    skipped = len(encoded) - len(kept) + len(calibration) - len(fitting)
-    if not kept or not fitting:
-        longest = max((prompt.context for _, prompt in encoded), default=0)
+    scored = [(case, case.encode(tokenizer, template)) for case in suite_cases]
+    kept = [(case, prompt) for case, prompt in scored if prompt.context <= max_context]
+    wanted = 0 if options.suite else options.max_cases
+    asked, skipped = _fitting(queries, tokenizer, template, max_context, wanted + _CALIBRATION_PROMPTS)
+    calibrated, verified, shared = _share_out(asked, wanted)
+    kept += verified
+    skipped += len(scored) - len(kept) if options.suite else 0
+    if not kept or not calibrated:
         raise QueryFileError(
-            f"every query is longer than the context of {max_context} tokens (longest {longest})",
+            f"every query is longer than the context of {max_context} tokens",
             where=str(options.queries or options.suite),
             remedy="give shorter queries or a larger --context",
         )
     return Texts(
-        calibration=tuple(fitting),
+        calibration=_enough([prompt.tokens for _, prompt in calibrated]),
         cases=tuple(case for case, _ in kept),
         prompts=tuple(prompt for _, prompt in kept),
         source=source,
@@ -84,19 +88,40 @@ def gather_texts(options: BuildOptions, tokenizer: Tokenizer, template: ChatTemp
     )
 
 
-def _share_out(queries: Sequence[Query], wanted: int) -> tuple[Sequence[Query], Sequence[Query], bool]:
+def _fitting(
+    queries: Sequence[Query], tokenizer: Tokenizer, template: ChatTemplate | None, max_context: int, enough: int
+) -> tuple[list[_Asked], int]:
+    """The first queries that fit the context with their answers, as many as are enough, and how many did not fit."""
+    fitting: list[_Asked] = []
+    for index, query in enumerate(queries):
+        if len(fitting) == enough:
+            return fitting, index - len(fitting)
+        case = Case(f"query-{index + 1}", query, max_tokens=_QUERY_ANSWER_TOKENS)
+        prompt = case.encode(tokenizer, template)
+        if prompt.tokens and prompt.context <= max_context:
+            fitting.append((case, prompt))
+    return fitting, len(queries) - len(fitting)
+
+
+def _share_out(asked: Sequence[_Asked], wanted: int) -> tuple[Sequence[_Asked], Sequence[_Asked], bool]:
     """Queries for calibration and for verification; only if there are too few serve some for both."""
     if not wanted:
-        return queries[:_CALIBRATION_PROMPTS], (), False
-    verified = queries[: min(wanted, max(1, len(queries) * 2 // 3))]
-    rest = queries[len(verified) :][:_CALIBRATION_PROMPTS]
-    if len(rest) >= min(_MIN_CALIBRATION, len(queries) // 3) and rest:
+        return asked[:_CALIBRATION_PROMPTS], (), False
+    verified = asked[: min(wanted, max(1, len(asked) * 2 // 3))]
+    rest = asked[len(verified) :][:_CALIBRATION_PROMPTS]
+    if len(rest) >= min(_MIN_CALIBRATION, len(asked) // 3) and rest:
         return rest, verified, False
-    return queries[:_CALIBRATION_PROMPTS], queries[:wanted], True
+    return asked[:_CALIBRATION_PROMPTS], asked[:wanted], True
 
 
-def _query_case(index: int, query: Query) -> Case:
-    return Case(f"query-{index + 1}", query, max_tokens=_QUERY_ANSWER_TOKENS)
+def _enough(prompts: Sequence[tuple[int, ...]]) -> tuple[tuple[int, ...], ...]:
+    """The first prompts, up to as many tokens as tell something new, but not fewer than three."""
+    kept: list[tuple[int, ...]] = []
+    for prompt in prompts:
+        if len(kept) >= 3 and sum(map(len, kept)) + len(prompt) > _CALIBRATION_TOKENS:
+            break
+        kept.append(prompt)
+    return tuple(kept)
 
 
 def general_queries() -> list[Query]:
