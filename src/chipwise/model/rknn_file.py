@@ -46,7 +46,8 @@ class RknnFile:
         outputs: Its outputs, in order.
         operators: Its operators in the order they run, without the ones that stand for inputs and outputs; None where
             the format version is one whose tables are not known.
-        weight_bytes: Memory its constants take on the board; None if not known.
+        weight_bytes: Memory its constants take on the board, as the file states it, without a table that the CPU
+            looks up (an embedding); None if not known.
         internal_bytes: Memory its activations take on the board; None if not known.
         file_bytes: The file's own size.
     """

@@ -1,0 +1,131 @@
+"""Placement: which operators of a compiled graph run on the NPU, which on the CPU, and what crosses between them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import groupby
+
+from chipwise.report import Finding
+from chipwise.toolchain.rknn_findings import find
+from chipwise.toolchain.rknn_log import RknnLayer, RknnLog, Unit
+
+_BORDERS = {"InputOperator", "OutputOperator"}
+_BITS = {
+    "INT4": 4, "INT8": 8, "UINT8": 8, "BOOL": 8, "INT16": 16, "FLOAT16": 16, "INT32": 32, "FLOAT": 32, "INT64": 64,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Operators that run one after the other on one unit.
+
+    Attributes:
+        unit: The unit.
+        layers: The operators, in order; at least one.
+    """
+
+    unit: Unit
+    layers: tuple[RknnLayer, ...]
+
+
+@dataclass(frozen=True)
+class CpuOperator:
+    """An operator that the compiler left to the CPU.
+
+    Attributes:
+        layer: Its row.
+        read_bytes: Bytes of the activations it reads, without padding; None where a type or the table is not known.
+        written_bytes: Bytes it writes, without padding; None where a type is not known or shapes are hidden.
+    """
+
+    layer: RknnLayer
+    read_bytes: int | None
+    written_bytes: int | None
+
+    @property
+    def crossing_bytes(self) -> int | None:
+        """Bytes read and written, None if either is not known."""
+        if self.read_bytes is None or self.written_bytes is None:
+            return None
+        return self.read_bytes + self.written_bytes
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where a compiled graph runs.
+
+    Attributes:
+        segments: The operators in order of execution, without the ones that stand for inputs and outputs.
+        cpu_operators: Those on the CPU, with their bytes.
+        internal_bytes: Memory of the activations on the board; None if the log does not say.
+        weight_bytes: Memory of the constants on the board; None if the log does not say.
+        findings: What to know and what to do about it; one of severity ``error`` means that the build is none.
+    """
+
+    segments: tuple[Segment, ...]
+    cpu_operators: tuple[CpuOperator, ...]
+    internal_bytes: int | None
+    weight_bytes: int | None
+    findings: tuple[Finding, ...]
+
+    @property
+    def npu_segments(self) -> int:
+        """How many times work is handed to the NPU in one run."""
+        return sum(segment.unit == "NPU" for segment in self.segments)
+
+    @property
+    def npu_operators(self) -> int:
+        """How many operators run on the NPU."""
+        return sum(len(segment.layers) for segment in self.segments if segment.unit == "NPU")
+
+    @property
+    def total_cycles(self) -> int:
+        """The compiler's estimate over all operators that it estimates."""
+        return sum(layer.total_cycles for segment in self.segments for layer in segment.layers)
+
+    @property
+    def crossing_bytes(self) -> int:
+        """Bytes that operators on the CPU read and write, as far as known.
+
+        What one of them hands to the next is in it too, for the log does not say who wrote a tensor.
+        """
+        return sum(operator.crossing_bytes or 0 for operator in self.cpu_operators)
+
+
+def placement_of(log: RknnLog) -> Placement:
+    """Summarise a log of the toolkit.
+
+    Returns:
+        The placement; its findings say if the log shows no build that can be believed.
+    """
+    layers = [layer for layer in log.layers if layer.op_type not in _BORDERS]
+    segments = tuple(Segment(unit, tuple(group)) for unit, group in groupby(layers, key=lambda layer: layer.unit))
+    on_cpu = tuple(
+        CpuOperator(layer, _read_bytes(log, layer), _written_bytes(layer)) for layer in layers if layer.unit != "NPU"
+    )
+    crossing = {operator.layer.index: operator.crossing_bytes for operator in on_cpu}
+    return Placement(segments, on_cpu, log.internal_bytes, log.weight_bytes, tuple(find(log, crossing)))
+
+
+def _read_bytes(log: RknnLog, layer: RknnLayer) -> int | None:
+    reads = [read for read in log.reads if read.layer == layer.index]
+    sizes = [_bytes(read.shape, read.dtype) for read in reads]
+    return _sum(sizes) if reads else None
+
+
+def _written_bytes(layer: RknnLayer) -> int | None:
+    # A hidden output may also be of another type: TopK's indices are INT64.
+    if not layer.all_shown:
+        return None
+    return _sum([_bytes(shape, layer.dtype) for shape in layer.output_shapes])
+
+
+def _bytes(shape: tuple[int, ...], dtype: str) -> int | None:
+    bits = _BITS.get(dtype)
+    return None if bits is None else math.ceil(math.prod(shape) * bits / 8)
+
+
+def _sum(sizes: list[int | None]) -> int | None:
+    known = [size for size in sizes if size is not None]
+    return sum(known) if len(known) == len(sizes) else None

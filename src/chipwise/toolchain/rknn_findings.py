@@ -1,0 +1,116 @@
+"""What a log of rknn-toolkit2 gives reason to tell the user, as findings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from chipwise.report import Finding, Severity
+from chipwise.toolchain.rknn_log import RknnLayer, RknnLog, RknnMessage
+
+# By operator: what was seen to run on the NPU in its place, or why it is best left where it is.
+_CUT = "keep it on the CPU on purpose: cut it off the graph and run it on the graph's"
+_REMEDIES = {
+    "Erf": "rewrite available: erf_by_tanh; or write GELU as its whole pattern, which the compiler fuses",
+    "Mish": "rewrite available: activation_forms writes it as x * Tanh(Softplus(x)), which runs on the NPU",
+    "Einsum": "rewrite available: einsum_by_matmul",
+    "Gather": f"{_CUT} inputs (an embedding is looked up on the host, and the NPU graph takes its rows)",
+    "TopK": f"{_CUT} outputs",
+    "ArgMax": f"{_CUT} outputs",
+    "Reshape": "other form: give the border tensor the shape of the NPU's graph there, and reshape it on the host",
+    "Transpose": "other form: at most 4 dimensions, split where larger than the NPU's limit; or transpose on the host",
+    "Exp": "other form: Softmax, Sigmoid or Tanh, if the graph means one of them",
+    "Greater": "other form: arithmetic on the NPU, or a mask that comes as an input or a constant",
+    "Not": "other form: 1 - x on a float mask, or a mask that comes as an input or a constant",
+    "ScatterElements": "other form: ScatterND, which runs on the NPU",
+}  # fmt: skip
+_UNKNOWN_REMEDY = (
+    "other form: write it with operators that run on the NPU; or keep it on the CPU on purpose and measure"
+)
+_FALLBACK = re.compile(r"fall ?back to cpu", re.IGNORECASE)
+
+
+def find(log: RknnLog, crossing_bytes: Mapping[int, int | None]) -> Iterator[Finding]:
+    """The findings of one log, errors first.
+
+    Args:
+        log: The log.
+        crossing_bytes: For each layer on the CPU, by index, the bytes it reads and writes; None where not known.
+    """
+    if not log.complete:
+        yield _no_table(log)
+    for name, op_type in log.not_lowered:
+        yield _no_lowering(name, op_type)
+    for message in log.messages:
+        if _FALLBACK.search(message.text):
+            yield _fallback(message)
+        elif message.level == "E":
+            # The toolkit's methods say E and fail; the native compiler says E on builds that are good.
+            yield _error(message, "error" if message.source != "RKNN" or not log.complete else "warning")
+    refused = {op_type for _, op_type in log.not_lowered}
+    for layer in log.layers:
+        if layer.index in crossing_bytes and layer.op_type not in refused:
+            yield _on_cpu(layer, crossing_bytes[layer.index])
+
+
+def _no_table(log: RknnLog) -> Finding:
+    measured = f"{len(log.layers)} rows, {len(log.unread)} not understood"
+    return Finding(
+        rule="rknn_no_placement",
+        severity="error",
+        where="Network Layer Information Table" if not log.unread else log.unread[0],
+        measured=measured,
+        limit="a whole table",
+        message="the log does not show where the operators run, so the build is not believed",
+        remedy="see the errors of the log; a table in a new form needs a chipwise that knows this toolkit's version",
+    )
+
+
+def _no_lowering(name: str, op_type: str) -> Finding:
+    return Finding(
+        rule="rknn_no_lowering",
+        severity="error",
+        where=name,
+        measured=op_type,
+        limit="operators that the compiler implements",
+        message=f"the compiler has no implementation of {op_type}, yet reports success",
+        remedy=f"write {op_type} with other operators, or cut it off the graph and run it on the host",
+    )
+
+
+def _fallback(message: RknnMessage) -> Finding:
+    found = re.match(r"(\w+) will fall", message.text)
+    return Finding(
+        rule="rknn_fallback",
+        severity="warning",
+        where=found[1] if found else "an operator that the toolkit does not name",
+        measured=f"printed {message.count} times",
+        limit="0",
+        message=f"it is left to the CPU for its size: {message.text}",
+        remedy="split it along the dimension that is too large (an output layer: by vocabulary)",
+    )
+
+
+def _error(message: RknnMessage, severity: Severity) -> Finding:
+    return Finding(
+        rule="rknn_message",
+        severity=severity,
+        where=message.source or "rknn-toolkit2",
+        measured=f"printed {message.count} times",
+        limit="0",
+        message=message.text,
+        remedy="change what it names; if it names nothing, halve the graph to find the operator it comes from",
+    )
+
+
+def _on_cpu(layer: RknnLayer, crossing_bytes: int | None) -> Finding:
+    crossing = "an unknown number of" if crossing_bytes is None else str(crossing_bytes)
+    return Finding(
+        rule="rknn_cpu_operator",
+        severity="warning",
+        where=layer.name,
+        measured=f"{layer.unit}, {crossing} bytes read and written",
+        limit="NPU",
+        message=f"{layer.op_type} ({layer.dtype}) runs on the {layer.unit}, and what it reads and writes crosses over",
+        remedy=_REMEDIES.get(layer.op_type, _UNKNOWN_REMEDY),
+    )
