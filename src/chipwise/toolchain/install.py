@@ -19,12 +19,13 @@ from chipwise.toolchain.environment import Environment
 from chipwise.toolchain.log import cause, tail
 from chipwise.toolchain.process import clean_environment, run_process
 from chipwise.toolchain.pythons import find_python
-from chipwise.toolchain.spec import InstallStep, ToolchainSpec
+from chipwise.toolchain.runners import WATCHED
+from chipwise.toolchain.spec import ToolchainSpec
 from chipwise.toolchain.stamp import Stamp
 
 _STEP_TIMEOUT_S = 3 * 3600.0
 _MAX_LOG_BYTES = 256 << 20
-_PIP = ("-I", "-m", "pip", "--no-input", "--disable-pip-version-check", "--no-color")
+_PIP = ("pip", "--no-input", "--disable-pip-version-check", "--no-color", "install", "--progress-bar", "off")
 
 
 class InstallListener(Protocol):
@@ -149,7 +150,7 @@ def _make(environment: Environment, python: Path | None, said: InstallListener) 
     Stamp().write(environment.stamp_file)
     with writing(environment.log_file):
         environment.log_file.write_bytes(b"")
-    _run(environment, [str(interpreter), "-I", "-m", "venv", str(environment.folder)], "venv", said)
+    _run(environment, interpreter, ["venv", str(environment.folder)], "Python", said)
     stamp = Stamp(made=True)
     stamp.write(environment.stamp_file)
     return stamp
@@ -166,19 +167,14 @@ def _run_steps(environment: Environment, stamp: Stamp, said: InstallListener) ->
         again = ["--force-reinstall"] if stamp.started == arguments else []
         stamp = replace(stamp, started=arguments, proven=False)
         stamp.write(environment.stamp_file)
-        _pip(environment, step, [*again, *arguments], said)
+        _run(environment, environment.python, [*_PIP, *again, *arguments], step.name, said)
         stamp = replace(stamp, started=None, done=(*stamp.done, arguments))
         stamp.write(environment.stamp_file)
         have += step.size_bytes
     return stamp
 
 
-def _pip(environment: Environment, step: InstallStep, arguments: list[str], said: InstallListener) -> None:
-    command = [str(environment.python), *_PIP, "install", "--progress-bar", "off", *arguments]
-    _run(environment, command, step.name, said)
-
-
-def _run(environment: Environment, command: list[str], name: str, said: InstallListener) -> None:
+def _run(environment: Environment, python: Path, module: list[str], name: str, said: InstallListener) -> None:
     log, position = environment.log_file, environment.log_file.stat().st_size if environment.log_file.exists() else 0
 
     def tell() -> None:
@@ -197,9 +193,14 @@ def _run(environment: Environment, command: list[str], name: str, said: InstallL
         temporary.mkdir()
         try:
             ended = run_process(
-                command, folder=environment.root, stdout=log, env={**clean_environment(), "TMPDIR": str(temporary)},
-                timeout_s=_STEP_TIMEOUT_S, max_log_bytes=_MAX_LOG_BYTES, on_poll=tell,
-            )  # fmt: skip
+                [str(python), "-I", str(WATCHED), *module],
+                folder=environment.root,
+                stdout=log,
+                env={**clean_environment(), "TMPDIR": str(temporary)},
+                timeout_s=_STEP_TIMEOUT_S,
+                max_log_bytes=_MAX_LOG_BYTES,
+                on_poll=tell,
+            )
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
     if ended.stopped is not None or ended.status != 0:

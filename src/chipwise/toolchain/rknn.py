@@ -15,7 +15,7 @@ RKNN = ToolchainSpec(
     purpose="compile ONNX to .rknn and simulate it without a board",
     chips=("rk3588", "rk3576", "rk3566", "rk3568", "rk3562", "rk2118", "rv1126b", "rv1103", "rv1106"),
     licence=Licence(
-        name="Rockchip's terms for rknn-toolkit2 (proprietary, free of charge)",
+        name="RKNN SDK License of Rockchip (proprietary; for use with Rockchip products)",
         url="https://github.com/airockchip/rknn-toolkit2/blob/master/LICENSE",
         proprietary=True,
     ),

@@ -7,3 +7,4 @@ from pathlib import Path
 JOB_MAIN = Path(__file__).parent / "job_main.py"
 PROBE = Path(__file__).parent / "probe.py"
 RKNN_JOB = Path(__file__).parent / "rknn_job.py"
+WATCHED = Path(__file__).parent / "watched.py"

@@ -1,0 +1,63 @@
+"""rknn_build_job: the Job that builds an ONNX file for a Rockchip chip and runs it in the toolkit's simulator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy.typing as npt
+
+from chipwise.errors import InputError
+from chipwise.toolchain.job import Job
+
+Stacks = Sequence[npt.NDArray[Any]]
+
+MODEL = "model.rknn"
+OUTPUTS = "outputs.npz"
+
+
+def rknn_build_job(
+    model: Path,
+    *,
+    config: Mapping[str, Any],
+    load: Mapping[str, Any] | None = None,
+    build: Mapping[str, Any] | None = None,
+    calibration: Stacks | None = None,
+    inputs: Stacks | None = None,
+    timeout_s: float = 3600.0,
+) -> Job:
+    """A job whose artifacts are ``model.rknn`` and, with inputs, ``outputs.npz``.
+
+    Arrays are one a graph input or output, in the graph's order, each ``[samples, *shape]``. The outputs lie in
+    ``outputs.npz`` as ``arr_0``, ``arr_1``, ...; the verbose log, with the placement table, is the result's ``stdout``.
+
+    Args:
+        model: The ONNX file.
+        config: Options of the toolkit's ``config``; ``target_platform`` at least.
+        load: Options of its ``load_onnx``.
+        build: Options of its ``build``, but for ``do_quantization`` and ``dataset``.
+        calibration: Samples to quantize with; the model is built in float16 without.
+        inputs: Samples to simulate.
+        timeout_s: The job is stopped after this many seconds.
+
+    Raises:
+        InputError: There are no samples, or inputs have different numbers of them.
+    """
+    arrays: dict[str, Stacks] = {}
+    for name, stacks in (("calibration", calibration), ("inputs", inputs)):
+        if stacks is not None:
+            counts = {len(stack) for stack in stacks}
+            if len(counts) != 1 or 0 in counts:
+                raise InputError(
+                    f"the {name} hold {sorted(counts)} samples", remedy="give each input as many, at least 1"
+                )
+            arrays[name] = stacks
+    return Job(
+        action="build_simulate",
+        values={"config": dict(config), "load": dict(load or {}), "build": dict(build or {})},
+        files={"model": model},
+        arrays=arrays,
+        artifacts=(MODEL, OUTPUTS) if inputs is not None else (MODEL,),
+        timeout_s=timeout_s,
+    )
