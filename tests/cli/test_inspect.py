@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from chipwise.bundle import EngineSpec, ModelInfo, TensorEntry
 from chipwise.cli.inspect import scheme_lines
+from chipwise.cli.inspect_rknn import show_rknn
 from chipwise.cli.main import main
+from chipwise.model.rknn_file import read_rknn_file
 from chipwise.model.scheme import FLOAT32, TensorScheme
 from chipwise.report import Verdict
 from tests.bundle.fakes import INT4, a_manifest, write_bundle
@@ -97,6 +100,7 @@ def test_a_rknn_file_shows_its_borders_and_what_runs_on_the_cpu(capsys: pytest.C
         "operators  5 on the NPU, 7 on the CPU",
         "               1 x Erf  on the CPU: Erf:erf",
         "               2 x Conv",
+        "crossing   5 tensors, 2176 bytes between units",
         "file            0.026 MB",
     ):
         assert line in lines
@@ -117,6 +121,26 @@ def test_a_rknn_file_of_another_format_says_what_is_unknown(tmp_path: Path, caps
     out = capsys.readouterr().out
     assert "operators  unknown: the tables of format version 7 are not known" in out
     assert "inputs     ids  1x16 type unknown" in out
+
+
+def test_what_little_is_known_of_a_rknn_file_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    file = read_rknn_file(RKNN)
+    odd = tuple(replace(one, bytes=None) for one in file.crossings or ())
+    show_rknn(replace(file, graphs=3, inputs=(), targets=(), crossings=odd, internal_bytes=None), as_json=False)
+    lines = capsys.readouterr().out.splitlines()
+    for line in (
+        "target     none stated",
+        "inputs     none",
+        "graphs     3, one for each input shape; the first is shown",
+        "crossing   5 tensors, 0 bytes between units, the size of 5 unknown",
+        "internal   unknown",
+    ):
+        assert line in lines
+
+
+def test_a_rknn_file_that_is_not_there_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["inspect", str(tmp_path / "x.rknn")]) == 2
+    assert "No such file" in capsys.readouterr().err
 
 
 def test_a_bad_rknn_file_is_one_line_and_exit_code_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -64,6 +64,18 @@ def test_operators_on_the_cpu_are_told_apart() -> None:
     operators = file.operators or ()
     assert {"Gather", "Erf", "TopK", "Det"} <= {operator.type for operator in operators if operator.unit == "cpu"}
     assert RknnOperator("Conv", "Conv:proj#2", "npu") in operators
+    assert file.graphs == 1
+
+
+def test_tensors_that_pass_between_units_are_told_with_their_bytes() -> None:
+    crossings = read_rknn_file(AWKWARD).crossings or ()
+    assert [(one.tensor.name, one.writer, one.reader, one.bytes) for one in crossings] == [
+        ("e_rs", "cpu", "npu", 16 * 16 * 2),
+        ("m_mm", "npu", "cpu", 16 * 16 * 2),
+        ("er-rs", "cpu", "npu", 16 * 16 * 2),
+        ("m2_mm_tp", "npu", "cpu", 16 * 16 * 2),
+        ("vals-rs", "cpu", "npu", 16 * 4 * 2),
+    ]
 
 
 def test_an_unknown_format_version_leaves_what_the_json_says(tmp_path: Path) -> None:
@@ -72,7 +84,8 @@ def test_an_unknown_format_version_leaves_what_the_json_says(tmp_path: Path) -> 
     file = read_rknn_file(path)
     assert (file.format_version, file.targets, file.framework) == (7, ("rk3566",), "ONNX")
     assert file.inputs == (RknnTensor("image", (1, 3, 16, 16), "unknown"),)
-    assert (file.operators, file.weight_bytes, file.internal_bytes) == (None, None, None)
+    assert (file.operators, file.crossings, file.graphs) == (None, None, None)
+    assert (file.weight_bytes, file.internal_bytes) == (None, None)
 
 
 def without(field: str) -> Callable[[bytes], bytes]:
@@ -213,3 +226,6 @@ def test_it_is_known_by_name_or_by_content(tmp_path: Path) -> None:
     assert not is_rknn_file(tmp_path / "other.bin")
     assert not is_rknn_file(tmp_path)
     assert not is_rknn_file(tmp_path / "none")
+    assert is_rknn_file(tmp_path / "none.rknn")
+    (tmp_path / "bundle.rknn").mkdir()
+    assert not is_rknn_file(tmp_path / "bundle.rknn")

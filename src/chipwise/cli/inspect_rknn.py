@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import click
 
-from chipwise.model.rknn_file import RknnFile, RknnOperator, RknnTensor
+from chipwise.model.rknn_file import RknnCrossing, RknnFile, RknnOperator, RknnTensor
 
 
 def show_rknn(file: RknnFile, *, as_json: bool) -> None:
@@ -27,10 +27,13 @@ def _rows(file: RknnFile) -> Iterator[tuple[str, str]]:
     yield "source", file.framework or "not stated"
     yield from _labelled("inputs", [_tensor_line(tensor) for tensor in file.inputs])
     yield from _labelled("outputs", [_tensor_line(tensor) for tensor in file.outputs])
-    if file.operators is None:
+    if file.graphs is not None and file.graphs > 1:
+        yield "graphs", f"{file.graphs}, one for each input shape; the first is shown"
+    if file.operators is None or file.crossings is None:
         yield "operators", f"unknown: the tables of format version {file.format_version} are not known"
     else:
         yield from _labelled("operators", operator_lines(file.operators))
+        yield "crossing", _crossing_line(file.crossings)
     yield "weights", _size(file.weight_bytes)
     yield "internal", _size(file.internal_bytes)
     yield "file", _size(file.file_bytes)
@@ -64,6 +67,12 @@ def operator_lines(operators: tuple[RknnOperator, ...]) -> list[str]:
 
 _UNIT_TEXTS = {"npu": "the NPU", "cpu": "the CPU", "unknown": "a unit that is not known"}
 _NAMES = 4
+
+
+def _crossing_line(crossings: tuple[RknnCrossing, ...]) -> str:
+    sizes = [crossing.bytes for crossing in crossings if crossing.bytes is not None]
+    unknown = f", the size of {len(crossings) - len(sizes)} unknown" if len(sizes) < len(crossings) else ""
+    return f"{len(crossings)} tensors, {sum(sizes)} bytes between units{unknown}" if crossings else "none"
 
 
 def _size(count: int | None) -> str:

@@ -22,9 +22,9 @@ from chipwise.errors import ModelFormatError
 from chipwise.files import is_lfs_pointer
 from chipwise.model.flat_table import FlatBytes
 from chipwise.model.rknn_json import MAX_JSON_BYTES, RknnJson, read_json
-from chipwise.model.rknn_tables import RknnOperator, RknnTables, RknnTensor, read_tables
+from chipwise.model.rknn_tables import RknnCrossing, RknnOperator, RknnTables, RknnTensor, read_tables
 
-__all__ = ["RknnFile", "RknnOperator", "RknnTensor", "is_rknn_file", "read_rknn_file"]
+__all__ = ["RknnCrossing", "RknnFile", "RknnOperator", "RknnTensor", "is_rknn_file", "read_rknn_file"]
 
 _MAGIC = b"RKNN"
 _HEADER_BYTES = 64
@@ -46,6 +46,9 @@ class RknnFile:
         outputs: Its outputs, in order.
         operators: Its operators in the order they run, without the ones that stand for inputs and outputs; None where
             the format version is one whose tables are not known.
+        crossings: The tensors that pass between the NPU and the CPU inside the model; None where ``operators`` is.
+        graphs: How many graphs it has: one for each input shape it was built for, the first of which is described
+            here; None where ``operators`` is.
         weight_bytes: Memory its constants take on the board, as the file states it, without a table that the CPU
             looks up (an embedding); None if not known.
         internal_bytes: Memory its activations take on the board; None if not known.
@@ -59,6 +62,8 @@ class RknnFile:
     inputs: tuple[RknnTensor, ...]
     outputs: tuple[RknnTensor, ...]
     operators: tuple[RknnOperator, ...] | None
+    crossings: tuple[RknnCrossing, ...] | None
+    graphs: int | None
     weight_bytes: int | None
     internal_bytes: int | None
     file_bytes: int
@@ -70,13 +75,13 @@ class RknnFile:
 
 def is_rknn_file(path: Path) -> bool:
     """Whether a path is meant as such a file: by its name's end or its first bytes."""
+    if path.suffix.lower() == ".rknn" and not path.is_dir():
+        return True
     try:
-        if not path.is_file():
-            return False
         with path.open("rb") as stream:
-            return path.suffix.lower() == ".rknn" or stream.read(len(_MAGIC)) == _MAGIC
+            return stream.read(len(_MAGIC)) == _MAGIC
     except OSError:
-        return path.suffix.lower() == ".rknn"
+        return False
 
 
 def read_rknn_file(path: Path) -> RknnFile:
@@ -110,6 +115,8 @@ def _read(stream: FileIO, file_bytes: int, where: str) -> RknnFile:
         inputs=tables.inputs if tables else text.inputs,
         outputs=tables.outputs if tables else text.outputs,
         operators=tables.operators if tables else None,
+        crossings=tables.crossings if tables else None,
+        graphs=tables.graphs if tables else None,
         weight_bytes=tables.weight_bytes if tables else None,
         internal_bytes=tables.internal_bytes if tables else None,
         file_bytes=file_bytes,
