@@ -8,7 +8,7 @@ from itertools import groupby
 
 from chipwise.report import Finding
 from chipwise.toolchain.rknn_findings import find
-from chipwise.toolchain.rknn_log import RknnLayer, RknnLog, Unit
+from chipwise.toolchain.rknn_log import RknnGraph, RknnLayer, RknnLog, Unit
 
 _BORDERS = {"InputOperator", "OutputOperator"}
 _BITS = {
@@ -60,14 +60,12 @@ class Placement:
         cpu_operators: Those on the CPU, with their bytes.
         internal_bytes: Memory of the activations on the board; None if the log does not say.
         weight_bytes: Memory of the constants on the board; None if the log does not say.
-        findings: What to know and what to do about it; one of severity ``error`` means that the build is none.
     """
 
     segments: tuple[Segment, ...]
     cpu_operators: tuple[CpuOperator, ...]
     internal_bytes: int | None
     weight_bytes: int | None
-    findings: tuple[Finding, ...]
 
     @property
     def npu_segments(self) -> int:
@@ -88,28 +86,43 @@ class Placement:
     def crossing_bytes(self) -> int:
         """Bytes that operators on the CPU read and write, as far as known.
 
-        What one of them hands to the next is in it too, for the log does not say who wrote a tensor.
+        What one of them hands to the next is in it too, for the log does not say who wrote a tensor; the compiled file
+        does (`chipwise.model.rknn_file`).
         """
         return sum(operator.crossing_bytes or 0 for operator in self.cpu_operators)
 
 
-def placement_of(log: RknnLog) -> Placement:
-    """Summarise a log of the toolkit.
+def placements_of(log: RknnLog) -> tuple[Placement, ...]:
+    """The placement of each graph of a build; see `findings_of` for whether they can be believed."""
+    return tuple(_placement(graph) for graph in log.graphs)
+
+
+def findings_of(log: RknnLog) -> tuple[Finding, ...]:
+    """What to know about a build and what to do about it, each operator once.
 
     Returns:
-        The placement; its findings say if the log shows no build that can be believed.
+        The findings; one of severity ``error`` means that the build cannot be believed.
     """
-    layers = [layer for layer in log.layers if layer.op_type not in _BORDERS]
+    # The first graph is of the largest shape: its bytes are kept.
+    on_cpu = {
+        (operator.layer.name, operator.layer.op_type): (operator.layer, operator.crossing_bytes)
+        for placement in reversed(placements_of(log))
+        for operator in placement.cpu_operators
+    }
+    return tuple(find(log, list(on_cpu.values())))
+
+
+def _placement(graph: RknnGraph) -> Placement:
+    layers = [layer for layer in graph.layers if layer.op_type not in _BORDERS]
     segments = tuple(Segment(unit, tuple(group)) for unit, group in groupby(layers, key=lambda layer: layer.unit))
     on_cpu = tuple(
-        CpuOperator(layer, _read_bytes(log, layer), _written_bytes(layer)) for layer in layers if layer.unit != "NPU"
+        CpuOperator(layer, _read_bytes(graph, layer), _written_bytes(layer)) for layer in layers if layer.unit != "NPU"
     )
-    crossing = {operator.layer.index: operator.crossing_bytes for operator in on_cpu}
-    return Placement(segments, on_cpu, log.internal_bytes, log.weight_bytes, tuple(find(log, crossing)))
+    return Placement(segments, on_cpu, graph.internal_bytes, graph.weight_bytes)
 
 
-def _read_bytes(log: RknnLog, layer: RknnLayer) -> int | None:
-    reads = [read for read in log.reads if read.layer == layer.index]
+def _read_bytes(graph: RknnGraph, layer: RknnLayer) -> int | None:
+    reads = [read for read in graph.reads if read.layer == layer.index]
     sizes = [_bytes(read.shape, read.dtype) for read in reads]
     return _sum(sizes) if reads else None
 

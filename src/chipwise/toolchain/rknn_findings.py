@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 
 from chipwise.report import Finding, Severity
 from chipwise.toolchain.rknn_log import RknnLayer, RknnLog, RknnMessage
@@ -30,12 +30,12 @@ _UNKNOWN_REMEDY = (
 _FALLBACK = re.compile(r"fall ?back to cpu", re.IGNORECASE)
 
 
-def find(log: RknnLog, crossing_bytes: Mapping[int, int | None]) -> Iterator[Finding]:
+def find(log: RknnLog, on_cpu: Sequence[tuple[RknnLayer, int | None]]) -> Iterator[Finding]:
     """The findings of one log, errors first.
 
     Args:
         log: The log.
-        crossing_bytes: For each layer on the CPU, by index, the bytes it reads and writes; None where not known.
+        on_cpu: Each layer on the CPU with the bytes it reads and writes, None where not known.
     """
     if not log.complete:
         yield _no_table(log)
@@ -48,19 +48,20 @@ def find(log: RknnLog, crossing_bytes: Mapping[int, int | None]) -> Iterator[Fin
             # The toolkit's methods say E and fail; the native compiler says E on builds that are good.
             yield _error(message, "error" if message.source != "RKNN" or not log.complete else "warning")
     refused = {op_type for _, op_type in log.not_lowered}
-    for layer in log.layers:
-        if layer.index in crossing_bytes and layer.op_type not in refused:
-            yield _on_cpu(layer, crossing_bytes[layer.index])
+    for layer, crossing_bytes in on_cpu:
+        if layer.op_type not in refused:
+            yield _on_cpu(layer, crossing_bytes)
 
 
 def _no_table(log: RknnLog) -> Finding:
-    measured = f"{len(log.layers)} rows, {len(log.unread)} not understood"
+    unread = [row for graph in log.graphs for row in graph.unread]
+    rows = sum(len(graph.layers) for graph in log.graphs)
     return Finding(
         rule="rknn_no_placement",
         severity="error",
-        where="Network Layer Information Table" if not log.unread else log.unread[0],
-        measured=measured,
-        limit="a whole table",
+        where=unread[0] if unread else "Network Layer Information Table",
+        measured=f"{rows} rows understood, {len(unread)} not",
+        limit="a whole table for each graph",
         message="the log does not show where the operators run, so the build is not believed",
         remedy="see the errors of the log; a table in a new form needs a chipwise that knows this toolkit's version",
     )

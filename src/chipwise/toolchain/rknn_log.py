@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 Unit = Literal["NPU", "CPU", "GPU"]
@@ -98,16 +99,14 @@ class RknnMessage:
 
 
 @dataclass(frozen=True)
-class RknnLog:
-    """All that was read from a log.
+class RknnGraph:
+    """The tables of one graph: a model built for several input shapes has a graph for each.
 
     Attributes:
-        layers: The last layer table, in order of execution.
+        layers: The layer table, in order of execution.
         complete: The table was there, to its last line, and every row of it was understood.
         reads: What each layer reads, if that table was printed.
         unread: Rows of the layer table that were not understood.
-        not_lowered: Name and type of each operator the compiler has no implementation of.
-        messages: Errors and warnings, each once, in the order they came; without those that good builds print too.
         internal_bytes: Memory of the activations on the board, from six printed digits; None if not printed.
         weight_bytes: Memory of the constants on the board, from six printed digits; None if not printed.
     """
@@ -116,14 +115,32 @@ class RknnLog:
     complete: bool
     reads: tuple[RknnRead, ...]
     unread: tuple[str, ...]
-    not_lowered: tuple[tuple[str, str], ...]
-    messages: tuple[RknnMessage, ...]
     internal_bytes: int | None
     weight_bytes: int | None
 
 
+@dataclass(frozen=True)
+class RknnLog:
+    """All that was read from a log.
+
+    Attributes:
+        graphs: The graphs in the order they were compiled; none if the build did not come that far.
+        not_lowered: Name and type of each operator the compiler has no implementation of.
+        messages: Errors and warnings, each once, in the order they came; without those that good builds print too.
+    """
+
+    graphs: tuple[RknnGraph, ...]
+    not_lowered: tuple[tuple[str, str], ...]
+    messages: tuple[RknnMessage, ...]
+
+    @property
+    def complete(self) -> bool:
+        """There is a graph, and the table of each is whole."""
+        return bool(self.graphs) and all(graph.complete for graph in self.graphs)
+
+
 def read_rknn_log(text: str) -> RknnLog:
-    """Read a verbose log, whole or cut short.
+    """Read the verbose log of one build, whole or cut short.
 
     Args:
         text: What the process wrote on its standard output and error, joined or interleaved.
@@ -133,33 +150,38 @@ def read_rknn_log(text: str) -> RknnLog:
     """
     plain = [_ANSI.sub("", line).rstrip() for line in re.split(r"[\r\n]+", text)]
     lines = [(match[2] if (match := _NATIVE.match(line)) else line).strip() for line in plain]
+    starts = [number for number, line in enumerate(lines) if _TITLES.get(line) == "layers"]
+    return RknnLog(
+        graphs=tuple(_graph(lines[start:end]) for start, end in pairwise([*starts, len(lines)])),
+        not_lowered=tuple(dict.fromkeys((m[1], m[2]) for line in lines if (m := _NO_LOWERING.match(line)))),
+        messages=_messages(plain),
+    )
+
+
+def _graph(lines: list[str]) -> RknnGraph:
     rows, closed = _table(lines, "layers")
     layers = [layer for row in rows if (layer := _layer(row)) is not None]
     unread = [row for row in rows if _layer(row) is None]
     in_order = [layer.index for layer in layers] == list(range(len(layers)))
     memory = {match[1]: round(float(match[2]) * 1024) for line in lines if (match := _MEMORY.match(line))}
-    return RknnLog(
+    return RknnGraph(
         layers=tuple(layers),
         complete=closed and bool(layers) and not unread and in_order,
         reads=tuple(read for row in _table(lines, "tensors")[0] if (read := _read(row)) is not None),
         unread=tuple(unread),
-        not_lowered=tuple(dict.fromkeys((m[1], m[2]) for line in lines if (m := _NO_LOWERING.match(line)))),
-        messages=_messages(plain),
         internal_bytes=memory.get("Internal"),
         weight_bytes=memory.get("Weight"),
     )
 
 
 def _table(lines: list[str], wanted: str) -> tuple[list[str], bool]:
-    """The rows of the last table of a kind, and whether the line of dashes that ends it was there."""
+    """The rows of a graph's table, and whether the line of dashes that ends it was there."""
     rows: list[str] = []
     closed = False
     inside, dashes = "", 0
     for line in lines:
         if line in _TITLES:
             inside, dashes = _TITLES[line], 0
-            if inside == wanted:
-                rows, closed = [], False
         elif inside == wanted and line.startswith("---"):
             # one under the title, one under the names of the columns, one after the rows
             dashes += 1
