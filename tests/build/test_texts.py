@@ -64,3 +64,11 @@ def test_queries_longer_than_the_context_are_left_out_and_counted(tmp_path: Path
     assert (longer_first.skipped, longer_first.cases[0].id) == (3, "query-4")
     with pytest.raises(QueryFileError, match="longer than the context of 64 tokens"):
         texts_of(tmp_path, ["lamp on, " * 100], context=64)
+
+
+def test_a_suite_is_what_is_verified_and_what_is_left_out_is_counted(tmp_path: Path) -> None:
+    model = load_model(str(HOME_AGENT))
+    assert model.tokenizer is not None
+    options = BuildOptions(str(HOME_AGENT), "host", tmp_path / "out", suite=HOME_AGENT / "suite.jsonl", max_cases=100)
+    found = gather_texts(options, model.tokenizer, model.chat_template, 512)
+    assert (found.scored, found.general, len(found.cases), found.left_out) == (True, True, 100, 20)

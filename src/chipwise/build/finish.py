@@ -32,11 +32,18 @@ class Made:
 
 def describe(model: Model, config: DecoderConfig, texts: Texts) -> str:
     """What was read, in one line."""
-    source = "general queries (give yours with --queries)" if texts.general else "your queries"
+    queries = "general queries (give yours with --queries)" if texts.general else "your queries"
     skipped = f", {texts.skipped} too long for the context" if texts.skipped else ""
+    skipped += f", {texts.left_out} cases of the suite beyond --cases left out" if texts.left_out else ""
+    verified = f"{len(texts.cases)} to verify from your suite" if texts.scored else f"{len(texts.cases)} to verify"
+    order = (
+        f"{verified}; {len(texts.calibration)} to calibrate"
+        if texts.scored
+        else (f"{len(texts.calibration)} prompts to calibrate, {verified}")
+    )
     return (
         f"{model.source.name}: {config.arch}, {config.n_layers} layers, vocabulary {config.vocab_size}; "
-        f"{len(texts.calibration)} prompts to calibrate, {len(texts.cases)} to verify from {source}{skipped}"
+        f"{order} from {queries}{skipped}"
     )
 
 
@@ -105,7 +112,13 @@ def _self_test(graphs: GraphFiles, texts: Texts, threads: int) -> SelfTest:
 
 def _not_run(texts: Texts) -> Iterator[NotRun]:
     if texts.general:
-        yield NotRun("your own queries", "none were given with --queries; general ones stood in for them")
+        stood_in = "general ones stood in for calibration" if texts.scored else "general ones stood in for them"
+        yield NotRun("your own queries", f"none were given with --queries; {stood_in}")
+    if texts.left_out:
+        more = f"{texts.left_out} more of the suite's cases"
+        yield NotRun(more, f"--cases is {len(texts.cases)}; give --cases {len(texts.cases) + texts.left_out}")
+    if texts.skipped:
+        yield NotRun(f"{texts.skipped} of the queries or cases", "longer than the context")
     if texts.shared:
         yield NotRun("calibration apart from verification", "too few queries to keep them apart")
     if not any(case.keywords for case in texts.cases):

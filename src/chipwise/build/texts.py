@@ -40,6 +40,8 @@ class Texts:
         general: Whether no queries of the user's were given.
         shared: Whether calibration had to use cases that are verified, for want of others.
         skipped: Queries longer than the context.
+        left_out: Cases of the suite beyond the number asked for.
+        scored: Whether the cases are those of a suite.
     """
 
     calibration: tuple[tuple[int, ...], ...]
@@ -49,6 +51,8 @@ class Texts:
     general: bool
     shared: bool
     skipped: int
+    left_out: int = 0
+    scored: bool = False
 
 
 def gather_texts(options: BuildOptions, tokenizer: Tokenizer, template: ChatTemplate | None, max_context: int) -> Texts:
@@ -61,8 +65,11 @@ def gather_texts(options: BuildOptions, tokenizer: Tokenizer, template: ChatTemp
     queries = read_queries(options.queries) if options.queries else general_queries()
     source = {"queries": _described(options.queries) if options.queries else "general ones that come with chipwise"}
     suite_cases: tuple[Case, ...] = ()
+    left_out = 0
     if options.suite:
-        suite_cases = read_suite(options.suite).cases[: options.max_cases]
+        everything = read_suite(options.suite).cases
+        suite_cases = everything[: options.max_cases]
+        left_out = len(everything) - len(suite_cases)
         source["suite"] = _described(options.suite)
     scored = [(case, case.encode(tokenizer, template)) for case in suite_cases]
     kept = [(case, prompt) for case, prompt in scored if prompt.context <= max_context]
@@ -85,6 +92,8 @@ def gather_texts(options: BuildOptions, tokenizer: Tokenizer, template: ChatTemp
         general=options.queries is None,
         shared=shared,
         skipped=skipped,
+        left_out=left_out,
+        scored=options.suite is not None,
     )
 
 

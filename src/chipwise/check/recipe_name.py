@@ -83,3 +83,23 @@ def parse_recipe_name(text: str) -> RecipeName:
         granularity=None if how is None else "group" if found["g"] else how,
         group_size=int(found["g"]) if found["g"] else None,
     )
+
+
+BUILT = ("fp32", "fp16", "w4a16", "w8a16", "w8a8")
+"""The schemes that chipwise builds; targets know more."""
+
+
+def why_not_built(name: RecipeName) -> tuple[str, str] | None:
+    """What keeps chipwise from building a recipe, and what to take in its place; None if it is built."""
+    if name.scheme not in BUILT:
+        return f"recipe {name.text!r} is not built", f"use {', '.join(BUILT)}"
+    if name.is_float and name.granularity is not None:
+        return f"recipe {name.text!r}: {name.scheme} has no scales", f"use {name.scheme}"
+    if name.group_size is None:
+        return None
+    if name.integer_activations:
+        return f"recipe {name.text!r}: static int8 takes one scale a channel or tensor", "use w8a8_channel"
+    size = name.group_size
+    if size < 16 or size & (size - 1) or size > 256:
+        return f"recipe {name.text!r}: no group of {size}", "use a group of 16, 32, 64, 128 or 256"
+    return None

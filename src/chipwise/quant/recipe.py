@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from chipwise.check.recipe_name import RecipeName, parse_recipe_name
+from chipwise.check.recipe_name import parse_recipe_name, why_not_built
 from chipwise.errors import InputError
 
 Algorithm = Literal["mse", "gptq"]
@@ -86,12 +86,10 @@ def parse_recipe(text: str) -> Recipe:
         InputError: No such recipe, or one that is not built.
     """
     name = parse_recipe_name(text)
-    kind = _KINDS.get(name.scheme)
-    if kind is None:
-        raise InputError(f"recipe {name.text!r} is not built", remedy=f"use {', '.join(_KINDS)}")
-    if name.is_float and name.granularity is not None:
-        raise InputError(f"recipe {name.text!r}: {name.scheme} has no scales", remedy=f"use {name.scheme}")
-    _refuse_groups(name)
+    refusal = why_not_built(name)
+    if refusal is not None:
+        raise InputError(refusal[0], remedy=refusal[1])
+    kind = _KINDS[name.scheme]
     scheme = name.weight_scheme()
     return Recipe(
         name=name.text,
@@ -111,15 +109,3 @@ def parse_recipe(text: str) -> Recipe:
 def with_grain(recipe: Recipe, group_size: int | None, *, per_channel: bool = True) -> Recipe:
     """A recipe whose scales serve groups of some size, or whole channels, or the whole tensor."""
     return replace(recipe, group_size=group_size, per_channel=per_channel)
-
-
-def _refuse_groups(name: RecipeName) -> None:
-    if name.group_size is None:
-        return
-    if name.integer_activations:
-        raise InputError(
-            f"recipe {name.text!r}: static int8 takes one scale a channel or tensor", remedy="use w8a8_channel"
-        )
-    size = name.group_size
-    if size < 16 or size & (size - 1) or size > 256:
-        raise InputError(f"recipe {name.text!r}: no group of {size}", remedy="use a group of 16, 32, 64, 128 or 256")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from chipwise.check.check_input import CheckInput
-from chipwise.check.recipe_name import RecipeName
+from chipwise.check.recipe_name import BUILT, RecipeName, why_not_built
 from chipwise.check.rule import Hit, rule
 from chipwise.target.scheme_support import SchemeSupport
 
@@ -31,6 +31,22 @@ def scheme(given: CheckInput) -> Iterator[Hit]:
         yield Hit("error", given.target.name, recipe.text, ", ".join(names), _claim(given, recipe))
     elif not any(_takes(one, recipe) for one in same):
         yield Hit("error", given.target.name, recipe.text, "; ".join(_text(one) for one in same), "of this granularity")
+
+
+@rule
+def recipe_not_built(given: CheckInput) -> Iterator[Hit]:
+    """`chipwise build` does not make the recipe, whatever the target takes.
+
+    Why: Runtimes take schemes that are not written yet, e.g. 16-bit integer activations or scales a group in static
+    int8; better known before the build than from it.
+
+    Limit: The recipes of docs/quantization.md.
+
+    Remedy: Take the recipe named in the message.
+    """
+    refusal = None if given.recipe is None else why_not_built(given.recipe)
+    if given.recipe is not None and refusal is not None:
+        yield Hit("error", given.target.name, given.recipe.text, ", ".join(BUILT), "; ".join(refusal))
 
 
 def _takes(one: SchemeSupport, recipe: RecipeName) -> bool:
