@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 
 from chipwise.build import BuildOptions, BuildResult, build
+from chipwise.build.sizes import OTHER, float32_bytes
 from chipwise.bundle import Bundle, open_bundle
 from chipwise.engine import Batch
 from chipwise.errors import BundleError, GateFailedError, InputError, QueryFileError
+from chipwise.model.importer import load_model
 from chipwise.report.report import Report
 
 # Answers of random weights differ for nothing: what is looked at is the path, not the figures.
@@ -28,6 +30,17 @@ def _opened(result: BuildResult) -> tuple[Bundle, Report]:
     bundle = open_bundle(result.bundle)
     data = (result.bundle / "report.json").read_bytes()
     return bundle, Report.from_json(data, where="report.json")
+
+
+def _sizes_are_those_of_model_and_file(bundle: Bundle, report: Report, files: Path) -> None:
+    after = sum(one.bytes_after for one in report.schemes)
+    assert after == bundle.manifest.files["weights"].bytes
+    # The same whatever the target.
+    before = sum(one.bytes_before for one in report.schemes)
+    assert before == float32_bytes(load_model(str(files / "decoder")))
+    # Norms this small lie in the graph itself.
+    assert sum(one.bytes_before for one in report.schemes if one.scheme == OTHER) <= 2048
+    assert "model.embed_tokens.weight" in {name.removesuffix(".table") for name in bundle.manifest.tensors}
 
 
 @pytest.mark.parametrize(
@@ -55,6 +68,7 @@ def test_a_chip_is_emulated_and_the_bundle_says_so(
     assert "emulated on this machine" in report.title
     assert report.provenance["figures"] == f"{target} emulated on this machine"
     assert [step.name for step in report.rewrites] == ["fix_shapes", "mask_constant"]
+    _sizes_are_those_of_model_and_file(bundle, report, files)
     assert {layer.name for layer in report.layers} >= {"layers.0.output", "layers.1.output"}
     # It serves: the self-test runs in the session that is returned.
     context = manifest.model.config["max_positions"]
@@ -73,6 +87,13 @@ def test_a_cpu_runs_products_in_integers(files: Path, tmp_path: Path) -> None:
     assert not any("compile" in item.what for item in report.not_run)
     assert {entry.scheme.dtype for entry in bundle.manifest.tensors.values()} == {"int8", "float32"}
     bundle.open_session(1, 64).close()
+    _sizes_are_those_of_model_and_file(bundle, report, files)
+
+
+def test_a_table_in_eight_bits_is_part_of_the_size(files: Path, tmp_path: Path) -> None:
+    bundle, report = _opened(_build(files, tmp_path / "b", "host", "w4a16"))
+    _sizes_are_those_of_model_and_file(bundle, report, files)
+    assert bundle.manifest.tensors["model.embed_tokens.weight"].scheme.dtype == "uint8"
 
 
 def test_a_graph_that_is_spoiled_fails_its_self_test(files: Path, tmp_path: Path) -> None:

@@ -11,8 +11,10 @@ import pytest
 from onnx import helper as oh
 
 from chipwise.build import BuildOptions, BuildResult, build
+from chipwise.build.sizes import float32_bytes
 from chipwise.bundle import open_bundle
 from chipwise.errors import BundleError, GateFailedError, InputError, RewriteError
+from chipwise.model.importer import load_model
 from tests.build.models import write_images
 
 # Random encoders have outliers that a trained one need not have.
@@ -132,6 +134,10 @@ def test_an_encoder_runs_on_texts(files: Path, tmp_path: Path) -> None:
         assert bundle.manifest.model.config["inputs"]["input_ids"][1] == tokens
         assert {one.name for one in result.report.layers} >= {"last_hidden_state", "sentence_embedding"}
         assert bundle.tokenizer is not None
+        schemes = result.report.schemes
+        assert sum(one.bytes_after for one in schemes) == bundle.manifest.files["weights"].bytes
+        assert sum(one.bytes_before for one in schemes) == float32_bytes(load_model(str(files / "encoder")))
+        assert sum(one.tensors for one in schemes if one.scheme.startswith("int8")) >= 6
         n = 16
         feed = {name: np.ones((1, n), np.int64) for name in ("input_ids", "attention_mask", "token_type_ids")}
         assert bundle.open_graph(threads=1).run(feed)["sentence_embedding"].shape == (1, 64)

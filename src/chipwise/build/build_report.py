@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from chipwise.build.decoder_result import DecoderResult
 from chipwise.build.graph_result import GraphResult
 from chipwise.build.graph_trial import GraphTrial
-from chipwise.build.stored import sizes
+from chipwise.build.sizes import sizes
+from chipwise.build.stored import StoredWeight
 from chipwise.build.trial import Trial
-from chipwise.bundle import TensorEntry
 from chipwise.model.model import Model
 from chipwise.report.quality import Quality
 from chipwise.report.report import LayerCosine, NotRun, Report, Step
@@ -29,8 +29,9 @@ def bundle_name(model: Model, trial: Trial | GraphTrial) -> str:
 def build_report(
     found: DecoderResult | GraphResult,
     steps: Sequence[Step],
-    tensors: Iterable[TensorEntry],
+    stored: Mapping[str, StoredWeight],
     *,
+    weights_bytes: int,
     data: Mapping[str, str],
     layers: tuple[LayerCosine, ...],
     not_run: Sequence[NotRun],
@@ -41,7 +42,8 @@ def build_report(
     Args:
         found: What the build came to.
         steps: Its steps.
-        tensors: The weights as they are stored.
+        stored: The weights as they are stored, by name.
+        weights_bytes: Size of the file that holds them; 0 if there is none.
         data: Where the data came from that it was calibrated and verified on.
         layers: Cosines along the graph.
         not_run: What was not done, beside compiling for a chip that is emulated.
@@ -60,7 +62,7 @@ def build_report(
         layers=layers,
         findings=(*found.findings, *chosen.findings),
         rewrites=found.rewrites,
-        schemes=sizes(tensors),
+        schemes=sizes(model, stored, weights_bytes),
         steps=tuple(steps),
         not_run=(_not_compiled(target), *not_run) if emulates else tuple(not_run),
         hardware=hardware(look()),

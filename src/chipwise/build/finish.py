@@ -11,9 +11,9 @@ from chipwise.build.build_report import build_report, bundle_name
 from chipwise.build.decoder_result import DecoderResult
 from chipwise.build.graph_files import ENGINE, GraphFiles
 from chipwise.build.options import BuildOptions
-from chipwise.build.stored import WEIGHTS, relocate
+from chipwise.build.stored import WEIGHTS, StoredWeight, relocate
 from chipwise.build.texts import Texts
-from chipwise.bundle import BundleWriter, EngineSpec, Manifest, ModelInfo, SelfTest, TensorEntry, record_self_test
+from chipwise.bundle import BundleWriter, EngineSpec, Manifest, ModelInfo, SelfTest, record_self_test
 from chipwise.model.config import DecoderConfig
 from chipwise.model.model import Model
 from chipwise.report.html import render_html
@@ -58,10 +58,11 @@ def write_bundle(options: BuildOptions, found: DecoderResult, steps: Sequence[St
     graphs = chosen.candidate
     test = _self_test(graphs, found.texts, options.threads)
     with BundleWriter(options.out, overwrite=options.overwrite) as writer:
+        weights_bytes = graphs.weights_bytes
         weights = writer.add_file(WEIGHTS, graphs.weights, ".bin")
-        tensors: dict[str, TensorEntry] = {}
+        stored: dict[str, StoredWeight] = {}
         for role, graph in graphs.files.items():
-            tensors |= relocate(graph, weights, graphs.schemes)
+            stored |= relocate(graph, weights, graphs.schemes)
             writer.add_file(role, graph, ".onnx")
         if found.model.tokenizer:
             writer.add_tokenizer(found.model.tokenizer)
@@ -73,11 +74,11 @@ def write_bundle(options: BuildOptions, found: DecoderResult, steps: Sequence[St
             engine=EngineSpec(ENGINE, dict(graphs.options)),
             model=ModelInfo(_served(found), source.kind, source.name, source.licence),
             self_test=test,
-            tensors=tensors,
+            tensors={name: weight.entry for name, weight in stored.items()},
             verdicts=chosen.verdicts,
         )
         report = build_report(
-            found, steps, tensors.values(),
+            found, steps, stored, weights_bytes=weights_bytes,
             data=found.texts.source, quality=chosen.quality, layers=chosen.layers, not_run=tuple(_not_run(found.texts)),
         )  # fmt: skip
         return commit(writer, manifest, report)

@@ -14,8 +14,8 @@ from chipwise.build.graph_files import ENGINE
 from chipwise.build.graph_result import GraphResult
 from chipwise.build.options import BuildOptions
 from chipwise.build.samples import Samples
-from chipwise.build.stored import WEIGHTS, relocate
-from chipwise.bundle import BundleWriter, EngineSpec, GraphTest, Manifest, ModelInfo, TensorEntry, record_graph_test
+from chipwise.build.stored import WEIGHTS, StoredWeight, relocate
+from chipwise.bundle import BundleWriter, EngineSpec, GraphTest, Manifest, ModelInfo, record_graph_test
 from chipwise.bundle.manifest import GRAPH, TEST_INPUTS, TEST_OUTPUTS
 from chipwise.model.model import Model
 from chipwise.report.report import NotRun, Step
@@ -37,10 +37,12 @@ def write_graph_bundle(options: BuildOptions, found: GraphResult, steps: Sequenc
     config = _described(ir.load(graph.path), found.model)
     test, inputs, outputs = _self_test(graph, found, options.threads)
     with BundleWriter(options.out, overwrite=options.overwrite) as writer:
-        tensors: dict[str, TensorEntry] = {}
+        stored: dict[str, StoredWeight] = {}
+        weights_bytes = 0
         if graph.weights is not None:
-            stored = writer.add_file(WEIGHTS, graph.weights, ".bin")
-            tensors = relocate(graph.path, stored, graph.schemes)
+            weights_bytes = graph.weights.stat().st_size
+            weights = writer.add_file(WEIGHTS, graph.weights, ".bin")
+            stored = relocate(graph.path, weights, graph.schemes)
         writer.add_file(GRAPH, graph.path, ".onnx")
         writer.add_bytes(TEST_INPUTS, inputs, ".npz")
         writer.add_bytes(TEST_OUTPUTS, outputs, ".npz")
@@ -52,11 +54,11 @@ def write_graph_bundle(options: BuildOptions, found: GraphResult, steps: Sequenc
             engine=EngineSpec(ENGINE, dict(graph.options)),
             model=ModelInfo(config, source.kind, source.name, source.licence),
             graph_test=test,
-            tensors=tensors,
+            tensors={name: weight.entry for name, weight in stored.items()},
             verdicts=chosen.verdicts,
         )
         report = build_report(
-            found, steps, tensors.values(),
+            found, steps, stored, weights_bytes=weights_bytes,
             data={"samples": found.samples.source}, layers=(*chosen.outputs, *chosen.layers),
             not_run=tuple(_not_run(found.samples)),
         )  # fmt: skip

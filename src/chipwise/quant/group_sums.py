@@ -54,6 +54,11 @@ class GroupSums:
         return known
 
 
+def groups_without_rest(groups: int, group_size: int) -> int:
+    """Groups a row had before ``with_rest`` appended one value for each of them."""
+    return groups * group_size // (group_size + 1)
+
+
 def with_rest(weight: BlockwiseWeight, rest: npt.NDArray[np.float32]) -> BlockwiseWeight:
     """A 4-bit weight with its groups' rests ``[rows, groups]`` as further columns, in 4 bits too."""
     if weight.zero_points is None:
