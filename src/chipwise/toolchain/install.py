@@ -16,7 +16,7 @@ from chipwise.errors import InputError, OutputError, ToolchainError
 from chipwise.files import require_free, writing
 from chipwise.toolchain.doctor import Ailment, examine_imports, examine_proof, examine_versions
 from chipwise.toolchain.environment import Environment
-from chipwise.toolchain.log import cause, tail
+from chipwise.toolchain.log import joined, tail, telling
 from chipwise.toolchain.process import clean_environment, run_process
 from chipwise.toolchain.pythons import find_python
 from chipwise.toolchain.runners import WATCHED
@@ -205,9 +205,10 @@ def _run(environment: Environment, python: Path, module: list[str], name: str, s
             shutil.rmtree(temporary, ignore_errors=True)
     if ended.stopped is not None or ended.status != 0:
         lines = tail(log)
+        why = joined(telling(lines, "^ERROR") or lines)
         how = ended.stopped or f"ended with status {ended.status}"
         raise ToolchainError(
-            f"installing {environment.spec.name} failed at {name!r}: it {how}: {cause(lines, '^ERROR')}",
+            f"installing {environment.spec.name} failed at {name!r}: it {how}: {why}",
             where=str(log),
             remedy="mend that and run the command again: it goes on where it stopped",
             log_tail=lines,

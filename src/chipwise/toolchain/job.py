@@ -21,7 +21,7 @@ import numpy.typing as npt
 from chipwise.errors import InputError, ToolchainError
 from chipwise.files import read_bounded, writing
 from chipwise.toolchain.environment import Environment
-from chipwise.toolchain.log import cause, tail
+from chipwise.toolchain.log import joined, shortened, tail, telling
 from chipwise.toolchain.process import Ended, clean_environment, run_process
 from chipwise.toolchain.runners import JOB_MAIN
 
@@ -169,13 +169,19 @@ class _Failure:
     ended: Ended
     log: tuple[str, ...]
 
-    def __call__(self, what: str, step: str | None = None) -> ToolchainError:
-        why = cause(self.log, self.environment.spec.error_line)
-        return ToolchainError(
-            f"{what}; its log ends: {why}" if why else f"{what}; it wrote no log",
-            where=" ".join(filter(None, (self.environment.spec.name, self.job.action, step))),
-            log_tail=self.log,
-        )
+    def __call__(self, what: str) -> ToolchainError:
+        """The job ended badly, and only its log can say why."""
+        why = telling(self.log, self.environment.spec.error_line) or self.log
+        return self._error(f"{what}; its log ends: {joined(why)}" if why else f"{what}; it wrote no log", None)
+
+    def reported(self, what: str, step: str | None) -> ToolchainError:
+        """The runner itself says what failed; the log's error lines may say more."""
+        why = joined(telling(self.log, self.environment.spec.error_line))
+        return self._error(f"failed: {shortened(what)}{f'; its log says: {why}' if why else ''}", step)
+
+    def _error(self, what: str, step: str | None) -> ToolchainError:
+        where = " ".join(filter(None, (self.environment.spec.name, self.job.action, step)))
+        return ToolchainError(what, where=where, log_tail=self.log)
 
 
 def _read_result(path: Path, token: str, fail: _Failure) -> dict[str, Any]:
@@ -191,7 +197,7 @@ def _read_result(path: Path, token: str, fail: _Failure) -> dict[str, Any]:
     if not isinstance(result, dict) or result.get("token") != token:
         raise fail("the job's result.json is not of this job")
     if result.get("ok") is not True:
-        raise fail(f"failed: {result.get('what')}", result.get("step"))
+        raise fail.reported(str(result.get("what")), result.get("step"))
     names = result.get("artifacts")
     if not isinstance(result.get("values"), dict) or not isinstance(names, list) or not all(
         isinstance(name, str) for name in names

@@ -9,6 +9,7 @@ _TAIL_BYTES = 1 << 16
 _TAIL_LINES = 20
 _SHOWN_LINES = 3
 _SHOWN_CHARACTERS = 200
+_SAID_CHARACTERS = 500
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
@@ -26,7 +27,18 @@ def tail(path: Path, lines: int = _TAIL_LINES) -> tuple[str, ...]:
     return tuple(found[-lines:])
 
 
-def cause(lines: tuple[str, ...], error_line: str | None = None) -> str:
-    """A few of the last lines in one: those that match ``error_line`` if some do."""
-    telling = [line for line in lines if error_line is not None and re.search(error_line, line)] or list(lines)
-    return " | ".join(line[:_SHOWN_CHARACTERS] for line in telling[-_SHOWN_LINES:])
+def telling(lines: tuple[str, ...], error_line: str | None) -> tuple[str, ...]:
+    """The lines that match the regular expression ``error_line``; none if there is no such expression."""
+    return tuple(line for line in lines if error_line is not None and re.search(error_line, line))
+
+
+def joined(lines: tuple[str, ...]) -> str:
+    """A few of the last lines in one."""
+    return " | ".join(line[:_SHOWN_CHARACTERS] for line in lines[-_SHOWN_LINES:])
+
+
+def shortened(text: str) -> str:
+    """A text of a tool in one line, its middle left out if it is long: the end tells most."""
+    line = " ".join(text.split())
+    half = _SAID_CHARACTERS // 2
+    return line if len(line) <= _SAID_CHARACTERS else f"{line[:half]} ... {line[-half:]}"

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-_PIN = re.compile(r"^([A-Za-z0-9._-]+)(==|<|<=|>=)([A-Za-z0-9.+!]+)$")
+_PIN = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)(==|<|<=|>=)([A-Za-z0-9.+!]+)$")
 
 
 @dataclass(frozen=True)

@@ -40,11 +40,22 @@ class Steps:
         try:
             result = getattr(self.rknn, name)(*arguments, **options)
         except Exception as e:
-            raise StepError(name, f"raised {type(e).__name__}: {e}") from e
+            raise StepError(name, f"raised {_message(e)}") from e
         self.duration_s[name] = self.duration_s.get(name, 0.0) + time.monotonic() - start
         if isinstance(result, int) and result != 0:
             raise StepError(name, f"returned {result}")
         return result
+
+
+def _message(error: Exception) -> str:
+    """The text of an exception. The toolkit puts a traceback into it; what tells follows its last frame, unindented."""
+    lines = str(error).splitlines()
+    frames = [index for index, line in enumerate(lines) if line.startswith('  File "')]
+    after = lines[frames[-1] + 1 :] if frames else []
+    said = [index for index, line in enumerate(after) if line and not line[0].isspace()]
+    if not said:
+        return f"{type(error).__name__}: {error}"
+    return " ".join(after[said[0] :])
 
 
 def build_simulate(request: dict[str, Any]) -> dict[str, Any]:
