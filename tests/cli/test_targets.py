@@ -72,6 +72,19 @@ def test_a_folder_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert "mine.toml: " in capsys.readouterr().err
 
 
+def test_a_folder_that_does_not_exist_is_called_as_it_was_given(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main(["targets", "--folder", "/nope"]) == 2
+    asked = capsys.readouterr().err
+    assert "/nope: is no folder" in asked
+    assert "--folder" in asked
+    assert "CHIPWISE_TARGETS" not in asked
+    monkeypatch.setenv("CHIPWISE_TARGETS", "/nope")
+    assert main(["targets"]) == 2
+    assert "correct CHIPWISE_TARGETS" in capsys.readouterr().err
+
+
 def test_the_host_is_measured_on_demand(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     figures = iter(range(1, 100))
 

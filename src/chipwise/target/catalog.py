@@ -78,12 +78,14 @@ def host(measure: Measure = "once") -> Target:
 
 
 def _files(folders: Sequence[Path] | None) -> dict[str, Path]:
+    remedy = "give a folder that exists, or leave --folder out"
     if folders is None:
+        remedy = f"correct {ENVIRONMENT}"
         folders = [Path(part) for part in os.environ.get(ENVIRONMENT, "").split(os.pathsep) if part]
     files: dict[str, Path] = {}
     for folder in (*folders, _BUILTIN):
         if not folder.is_dir():
-            raise InputError("is no folder of catalogue files", where=str(folder), remedy=f"correct {ENVIRONMENT}")
+            raise InputError("is no folder of catalogue files", where=str(folder), remedy=remedy)
         for file in folder.glob("*.toml"):
             files.setdefault(file.stem.lower(), file)
     return files
