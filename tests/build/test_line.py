@@ -51,16 +51,18 @@ def test_what_a_killed_build_left_is_cleared(tmp_path: Path) -> None:
 def test_two_builds_with_one_output(tmp_path: Path) -> None:
     with work_folder(tmp_path / "b") as folder:
         (folder / "mine").touch()
-        with pytest.raises(OutputError, match="another build is writing there"):
+        with pytest.raises(OutputError, match="another build is writing there") as caught:
             _fail(tmp_path / "b", KeyError("never reached"))
+        assert caught.value.where == str(tmp_path / "b")
         assert (folder / "mine").exists()
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_parent_that_is_a_file(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(OutputError, match="cannot write"), work_folder(tmp_path / "file" / "b"):
+    with pytest.raises(OutputError, match="cannot write") as caught, work_folder(tmp_path / "file" / "b"):
         pass
+    assert caught.value.where == str(tmp_path / "file" / "b")
 
 
 @pytest.mark.parametrize("named", [True, False])

@@ -58,7 +58,7 @@ def work_folder(out: Path) -> Iterator[Path]:
             output is at work.
     """
     final = Path(os.path.abspath(out))
-    staging = Staging(final.with_name(f"{final.name}.work"))
+    staging = Staging(final.with_name(f"{final.name}.work"), named=out)
     staging.open()
     try:
         yield staging.path

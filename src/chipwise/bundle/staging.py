@@ -19,11 +19,18 @@ class Staging:
     can tell a running build (refused) from one whose power was cut (cleared away).
     """
 
-    def __init__(self, final: Path) -> None:
+    def __init__(self, final: Path, *, named: Path | None = None) -> None:
+        """Stage a folder.
+
+        Args:
+            final: Where it goes.
+            named: What errors call it; None for ``final``.
+        """
         # abspath and not resolve: a link at the final place must stay visible as one.
         self.final = Path(os.path.abspath(final))
         self.path = self.final.with_name(f".{self.final.name}.part")
         self._old = self.final.with_name(f".{self.final.name}.old")
+        self._named = self.final if named is None else named
         self._lock: int | None = None
         self._made_parents: list[Path] = []
 
@@ -34,7 +41,7 @@ class Staging:
             OutputError: The place is not writable, or another build is at work there.
         """
         try:
-            with writing(self.final):
+            with writing(self._named):
                 self._make_parents()
                 self._lock = self._acquire()
                 self._restore()
@@ -50,7 +57,7 @@ class Staging:
         Raises:
             OutputError: The disk does not take it; what lay there before lies there still.
         """
-        with writing(self.final):
+        with writing(self._named):
             sync(self.path)
             try:
                 if self.final.exists():
@@ -90,7 +97,7 @@ class Staging:
                 os.close(lock)
                 raise OutputError(
                     "another build is writing there",
-                    where=str(self.final),
+                    where=str(self._named),
                     remedy="wait for it or choose another folder",
                 ) from e
             # The build that held the lock may have moved or removed the folder between mkdir and flock.
