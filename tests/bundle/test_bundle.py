@@ -249,6 +249,15 @@ def test_a_context_too_short_for_the_self_test(built: Path, engine: FakeEngine) 
     assert not engine.sessions
 
 
+def test_a_context_longer_than_the_model_s(tmp_path: Path, engine: FakeEngine) -> None:
+    manifest = a_manifest()
+    model = replace(manifest.model, config={**manifest.model.config, "max_positions": 64})
+    built = write_bundle(tmp_path / "b", manifest=replace(manifest, model=model))
+    with pytest.raises(InputError, match=r"a context of 65 tokens is longer than the model's 64; take .* at most 64"):
+        open_bundle(built).open_session(1, 65)
+    assert open_bundle(built).open_session(1, 64).max_context == 64
+
+
 def test_a_bundle_without_a_self_test_opens(tmp_path: Path, engine: FakeEngine) -> None:
     built = write_bundle(tmp_path / "b", manifest=replace(a_manifest(), self_test=None))
     assert open_bundle(built).open_session(1, 2).max_context == 2

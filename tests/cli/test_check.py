@@ -54,6 +54,7 @@ def test_nothing_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
         (["--target", "rk3588", "--recipe", "int8"], "no recipe"),
         (["--target", "rk3588", "--dim", "B"], "no dimension"),
         (["--target", "rk3588", "--dim", "B=0"], "no dimension"),
+        (["--target", "rk3588", "--dim", "zz=4"], "no dimension 'zz'; there are B"),
         (["--target", "rk3588", "--context", "0"], "0 is not in the range"),
         ([], "Missing option"),
     ],

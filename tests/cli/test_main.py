@@ -9,7 +9,7 @@ import pytest
 
 from chipwise import __version__
 from chipwise.cli import main as main_module
-from chipwise.cli.main import cli, main
+from chipwise.cli.main import _terminate, cli, main
 from chipwise.errors import EngineError, GateFailedError, InputError
 
 
@@ -76,7 +76,14 @@ def test_wrong_usage_is_exit_code_2(args: list[str], capsys: pytest.CaptureFixtu
     assert main(args) == 2
     out, err = capsys.readouterr()
     assert out == ""
-    assert "Error: " in err
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+
+
+def test_a_signal_ends_as_ctrl_c_does() -> None:
+    with pytest.raises(SystemExit) as e:
+        _terminate(15, None)
+    assert e.value.code == 143
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:

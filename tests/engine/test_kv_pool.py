@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from chipwise.engine.kv_pool import KvPool
-from chipwise.errors import EngineError
+from chipwise.errors import EngineError, InputError
 
 
 def _pool() -> KvPool:
@@ -51,6 +51,6 @@ def test_moves_out_of_the_pool(source: int, target: int, tokens: int) -> None:
 
 
 def test_a_pool_larger_than_memory_is_refused_in_one_line() -> None:
-    with pytest.raises(EngineError, match=r"no memory for the KV cache of 1000 slots.*fewer slots") as e:
+    with pytest.raises(InputError, match=r"no memory for the KV cache of 1000 slots.*fewer slots") as e:
         KvPool(1, 1000, 1 << 20, 1 << 20, 1 << 10)
     assert "\n" not in str(e.value)

@@ -120,6 +120,21 @@ def test_wider_weights_are_held_to_more() -> None:
         assert strict.keyword_fidelity_drop < loose.keyword_fidelity_drop
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("kl_mean_nats", -1.0, "not a number from 0 on"),
+        ("kl_mean_nats", float("inf"), "not a number from 0 on"),
+        ("kl_mean_nats", float("nan"), "not a number from 0 on"),
+        ("top1_agreement", 5.0, "above 1"),
+        ("keyword_fidelity", 1.01, "above 1"),
+    ],
+)
+def test_a_threshold_that_nothing_can_meet_is_refused(name: str, value: float, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        Thresholds().with_overrides({name: value})
+
+
 def test_overrides() -> None:
     changed = Thresholds().with_overrides({"kl_mean_nats": 0.5})
     assert changed.kl_mean_nats == 0.5

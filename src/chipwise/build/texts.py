@@ -79,10 +79,11 @@ def gather_texts(options: BuildOptions, tokenizer: Tokenizer, template: ChatTemp
     kept += verified
     skipped += len(scored) - len(kept) if options.suite else 0
     if not kept or not calibrated:
+        empty = options.suite if not kept else options.queries
         raise QueryFileError(
-            f"every query is longer than the context of {max_context} tokens",
-            where=str(options.queries or options.suite),
-            remedy="give shorter queries or a larger --context",
+            f"every query is longer than the context of {max_context} tokens with its answer",
+            where=str(empty or "the general queries"),
+            remedy="give shorter ones, or a larger --context if the model has it",
         )
     return Texts(
         calibration=_enough([prompt.tokens for _, prompt in calibrated]),

@@ -103,6 +103,13 @@ class Bundle:
                 where=str(self.path),
                 remedy=f"serve it with a context of at least {test.context} tokens",
             )
+        limit = self.manifest.model.config.get("max_positions")
+        if isinstance(limit, int) and max_context > limit:
+            raise InputError(
+                f"a context of {max_context} tokens is longer than the model's {limit}",
+                where=str(self.path),
+                remedy=f"take a context of at most {limit}",
+            )
         graphs = {role: path for role, path in self.files.items() if role not in OWN_ROLES}
         session = get_engine(spec.name).open(graphs, n_slots=n_slots, max_context=max_context, options=options)
         if self_test and test is not None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import onnx_ir as ir
+
 from chipwise.check.check_input import CheckInput
 from chipwise.check.load import load_graph
 from chipwise.check.recipe_name import parse_recipe_name
 from chipwise.check.rule import Rule
 from chipwise.check.rules import RULES
+from chipwise.check.symbolic import dim_symbols
 from chipwise.errors import InputError
 from chipwise.model.model import Model
 from chipwise.report.finding import Finding
@@ -49,10 +52,12 @@ def check(
         raise InputError(
             f"a context of {max_context} tokens for {n_streams} streams is none", remedy="give numbers of at least 1"
         )
+    graph = None if model.onnx_path is None else load_graph(model.onnx_path)
+    _require_dims(graph, dims or {})
     given = CheckInput(
         model=model,
         target=target,
-        graph=None if model.onnx_path is None else load_graph(model.onnx_path),
+        graph=graph,
         recipe=None if recipe in (None, "auto") else parse_recipe_name(str(recipe)),
         max_context=max_context,
         n_streams=n_streams,
@@ -60,6 +65,17 @@ def check(
     )
     findings = [finding for one in rules for finding in one(given)]
     return sorted(findings, key=lambda finding: _ORDER[finding.severity])
+
+
+def _require_dims(graph: ir.Model | None, dims: Mapping[str, int]) -> None:
+    """Refuse sizes of dimensions that the graph does not have: a misspelt one would be left open in silence."""
+    values = graph.graph.inputs if graph is not None else []
+    places = [(value, axis, dim) for value in values for axis, dim in enumerate(value.shape or ())]
+    named = {name for _, _, dim in places for name in dim_symbols(dim)}
+    unknown = sorted(set(dims) - named - {f"{value.name}:{axis}" for value, axis, _ in places})
+    if unknown:
+        there = f"there are {', '.join(sorted(named))}" if named else "leave it out: no dimension here is open"
+        raise InputError(f"no dimension {unknown[0]!r}", where="--dim", remedy=there)
 
 
 def has_errors(findings: Sequence[Finding]) -> bool:

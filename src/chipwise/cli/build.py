@@ -10,7 +10,8 @@ import click
 
 from chipwise.build import BuildOptions, BuildResult
 from chipwise.build import build as run_build
-from chipwise.errors import GateFailedError, InputError
+from chipwise.cli.numbers import CONTEXT, THREADS_OR_ALL, dimensions
+from chipwise.errors import GateFailedError
 from chipwise.report.report import Step
 from chipwise.verify.gate import parse_overrides
 
@@ -29,9 +30,9 @@ from chipwise.verify.gate import parse_overrides
 @click.option("--dim", "dims", multiple=True, metavar="NAME=SIZE", help="Size of an ONNX dimension; may be repeated.")
 @click.option("--suite", type=click.Path(path_type=Path), help="Cases with keywords, one JSON a line.")
 @click.option("--cases", "max_cases", type=click.IntRange(1), default=100, show_default=True, help="Cases verified.")
-@click.option("--context", "max_context", type=click.IntRange(16), help="Tokens a conversation may have.")
+@click.option("--context", "max_context", type=click.IntRange(16, CONTEXT.max), help="Tokens a conversation may have.")
 @click.option("--gate", "overrides", multiple=True, metavar="NAME=VALUE", help="Set a threshold; may be repeated.")
-@click.option("--threads", type=click.IntRange(0), default=0, help="Threads of the engine.  [default: one a core]")
+@click.option("--threads", type=THREADS_OR_ALL, default=0, help="Threads of the engine.  [default: one a core]")
 @click.option("--overwrite", is_flag=True, help="Replace the bundle at OUTPUT, once the new one is whole.")
 def build(
     model: str,
@@ -56,7 +57,7 @@ def build(
     """
     options = BuildOptions(
         model=model, target=target, out=out, recipe=recipe, queries=queries, samples=samples,
-        dims=_dims(dims), suite=suite, max_cases=max_cases,
+        dims=dimensions(dims), suite=suite, max_cases=max_cases,
         max_context=max_context, gate=parse_overrides(overrides), threads=threads, overwrite=overwrite,
     )  # fmt: skip
     result = run_build(options, _Printer())
@@ -101,13 +102,3 @@ def _print_outcome(result: BuildResult) -> None:
     click.echo(f"{'passed' if result.passed else 'FAILED'} with {result.recipe} in {total_s:.0f} s")
     click.echo(f"bundle: {result.bundle}")
     click.echo(f"report: {result.bundle / 'report.html'}")
-
-
-def _dims(texts: tuple[str, ...]) -> dict[str, int]:
-    sizes = {}
-    for text in texts:
-        name, _, size = text.rpartition("=")
-        if not name or not size.isdecimal() or int(size) < 1:
-            raise InputError(f"{text!r} is no dimension", where="--dim", remedy="write it like --dim sequence=128")
-        sizes[name] = int(size)
-    return sizes

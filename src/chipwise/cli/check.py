@@ -10,7 +10,7 @@ import click
 
 from chipwise.check.run import check as check_model
 from chipwise.check.run import has_errors
-from chipwise.errors import InputError
+from chipwise.cli.numbers import CONTEXT, STREAMS, dimensions
 from chipwise.model.importer import load_model
 from chipwise.report.finding import Finding
 from chipwise.target.catalog import load_target
@@ -20,8 +20,8 @@ from chipwise.target.catalog import load_target
 @click.argument("model")
 @click.option("--target", "-t", required=True, help="Chip, board or host; `chipwise targets` lists them.")
 @click.option("--recipe", "-r", help="Quantization recipe, e.g. w8a8 or w4a16_g64.")
-@click.option("--context", type=click.IntRange(min=1), help="Longest context wanted, in tokens.")
-@click.option("--streams", type=click.IntRange(min=1), default=1, show_default=True, help="Conversations at once.")
+@click.option("--context", type=click.IntRange(1, CONTEXT.max), help="Longest context wanted, in tokens.")
+@click.option("--streams", type=STREAMS, default=1, show_default=True, help="Conversations at once.")
 @click.option("--dim", "dims", multiple=True, metavar="NAME=SIZE", help="Size of a dimension; may be given often.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def check(
@@ -37,7 +37,7 @@ def check(
 
     MODEL is a Hugging Face folder, a GGUF or ONNX file, or hf:OWNER/NAME. Ends with 1 if a finding is an error.
     """
-    sizes = dict(_dim(text) for text in dims)
+    sizes = dimensions(dims)
     chosen = load_target(target)
     findings = check_model(load_model(model), chosen, max_context=context, n_streams=streams, recipe=recipe, dims=sizes)
     if as_json:
@@ -47,13 +47,6 @@ def check(
             click.echo(finding.line())
         click.echo(_summary(findings, chosen.name))
     return 1 if has_errors(findings) else 0
-
-
-def _dim(text: str) -> tuple[str, int]:
-    name, _, size = text.rpartition("=")
-    if not name or not size.isdecimal() or int(size) < 1:
-        raise InputError(f"{text!r} is no dimension", where="--dim", remedy="write it like --dim sequence=128")
-    return name, int(size)
 
 
 def _summary(findings: Sequence[Finding], target: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import signal
 import sys
 import traceback
 
@@ -72,7 +73,7 @@ def main(argv: list[str] | None = None) -> int:
         click.echo("interrupted", err=True)
         return 130
     except click.ClickException as e:
-        e.show()
+        click.echo(f"error: {' '.join(e.format_message().split()).rstrip('.')}{_help_hint(e)}", err=True)
         return 2
     except ChipwiseError as e:
         if debug:
@@ -87,5 +88,23 @@ def main(argv: list[str] | None = None) -> int:
     return result if isinstance(result, int) else 0
 
 
+def _help_hint(error: click.ClickException) -> str:
+    context = getattr(error, "ctx", None)
+    return f"; see {context.command_path} --help" if context else ""
+
+
+def _terminate(number: int, frame: object) -> None:
+    """End as on Ctrl-C, so that nothing half-written stays. A server has handlers of its own."""
+    raise SystemExit(128 + number)
+
+
+def run() -> int:
+    """The program: `main` in a process of its own."""
+    for name in ("SIGTERM", "SIGHUP"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), _terminate)
+    return main()
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run())

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from chipwise.cli.numbers import CONTEXT, SLOTS, THREADS
 from chipwise.serve.served_model import ServedModel
 from chipwise.serve.server import Announcer
 from chipwise.serve.server import serve as run
@@ -22,13 +23,13 @@ _DEFAULT = ServeSettings()
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=_DEFAULT.port, show_default=True, help="Port; 0 takes a free one."
 )
-@click.option("--slots", type=click.IntRange(1), default=4, show_default=True, help="Requests that run at once.")
+@click.option("--slots", type=SLOTS, default=4, show_default=True, help="Requests that run at once.")
 @click.option(
     "--context",
-    type=click.IntRange(2),
+    type=CONTEXT,
     help="Tokens of a prompt and its answer.  [default: the model's limit, 4096 at most]",
 )
-@click.option("--threads", type=click.IntRange(1), help="Threads of the engine.  [default: the engine's choice]")
+@click.option("--threads", type=THREADS, help="Threads of the engine.  [default: the engine's choice]")
 @click.option(
     "--queue",
     type=click.IntRange(0),

@@ -11,10 +11,11 @@ import click
 
 from chipwise.bundle import Bundle, open_bundle
 from chipwise.bundle.manifest import TOKENIZER
+from chipwise.cli.numbers import THREADS
 from chipwise.engine import Session
 from chipwise.errors import BundleError, GateFailedError
 from chipwise.files import write_atomic, writing
-from chipwise.report.html import headline, need, render_html
+from chipwise.report.html import headline, render_html, requirement
 from chipwise.report.html_format import metric_value, metric_words, percent
 from chipwise.report.quality import Quality
 from chipwise.report.report import NotRun, Report
@@ -39,7 +40,7 @@ _FLOAT_BITS = 32
 )
 @click.option("--gate", "overrides", multiple=True, metavar="NAME=VALUE", help="Set a threshold; may be repeated.")
 @click.option("--slots", type=click.IntRange(1), default=8, show_default=True, help="Cases that run at once.")
-@click.option("--threads", type=click.IntRange(1), help="Threads of the engine.  [default: the engine's choice]")
+@click.option("--threads", type=THREADS, help="Threads of the engine.  [default: the engine's choice]")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Folder for report.json and report.html.")
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 def verify(
@@ -160,7 +161,9 @@ def _lines(report: Report) -> Iterator[str]:
     for verdict in report.verdicts:
         value = metric_value(verdict.metric, verdict.value)
         result = "pass" if verdict.passed else "FAIL"
-        yield f"{result}  {metric_words(verdict.metric).label:<28} {value:>16}  needs {need(verdict)}"
+        words = metric_words(verdict.metric)
+        name = f"  ({verdict.metric})" if words.settable else ""
+        yield f"{result}  {words.label:<28} {value:>16}  {requirement(verdict):<20}{name}".rstrip()
     for item in report.not_run:
         yield f"not run: {item.what} ({item.why})"
     if report.outcome == "pass":

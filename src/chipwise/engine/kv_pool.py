@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from chipwise.errors import EngineError
+from chipwise.errors import EngineError, InputError
 
 
 class KvPool:
@@ -23,7 +23,7 @@ class KvPool:
                 (layer, part): np.zeros(shape, np.float32) for layer in range(layers) for part in ("key", "value")
             }
         except (MemoryError, ValueError) as e:
-            raise EngineError(
+            raise InputError(
                 f"no memory for the KV cache of {n_slots} slots of {max_context} tokens",
                 where="KV pool",
                 remedy="take fewer slots or a shorter context",

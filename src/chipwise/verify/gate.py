@@ -64,6 +64,10 @@ class Thresholds:
         return asdict(self)
 
 
+# Parts of the names of thresholds that are shares.
+_SHARES = ("agreement", "fidelity", "cosine")
+
+
 def parse_overrides(texts: Sequence[str]) -> dict[str, float]:
     """The thresholds of ``NAME=VALUE`` texts, as a command line gives them.
 
@@ -89,8 +93,13 @@ def check_overrides(values: Mapping[str, float], names: Sequence[str]) -> None:
     for name, value in values.items():
         if name not in names:
             raise InputError(f"no threshold named {name!r}", remedy=f"there are {', '.join(names)}")
-        if math.isnan(value):
-            raise InputError(f"the threshold {name} is not a number", remedy="give one, e.g. 0.05")
+        if not math.isfinite(value) or value < 0:
+            raise InputError(
+                f"the threshold {name} is {value}, not a number from 0 on",
+                remedy="give one, e.g. 0.05; a large one such as 1e9 asks for nothing",
+            )
+        if value > 1 and any(part in name for part in _SHARES):
+            raise InputError(f"the threshold {name} is {value}, above 1", remedy="it is a share, e.g. 0.95")
 
 
 def judge(quality: Quality, thresholds: Thresholds) -> tuple[Verdict, ...]:

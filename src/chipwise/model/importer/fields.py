@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from chipwise.errors import ModelFormatError
 from chipwise.model.importer.file_checks import read_text
+
+_MOST = (1 << 31) - 1
+
+MOST_LAYERS = 4096
+"""More layers than any model has. Lists of a thing a layer are made before the weights are looked at."""
 
 
 class Fields:
@@ -26,15 +32,17 @@ class Fields:
         """The value as it was read, None if absent."""
         return self.values.get(name)
 
-    def integer(self, name: str, default: int | None = None) -> int:
-        """A whole number above zero.
+    def integer(self, name: str, default: int | None = None, *, most: int = _MOST) -> int:
+        """A whole number from 1 to ``most``.
 
         Raises:
             ModelFormatError: It is absent and there is no default, or it is something else.
         """
         value = self.values.get(name, default)
-        if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
-            raise self._error(name, value, "a whole number above 0")
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= most:
+            raise self._error(
+                name, value, "a whole number above 0" + (f", at most {most}" if _above(value, most) else "")
+            )
         return value
 
     def number(self, name: str, default: float | None = None) -> float:
@@ -44,9 +52,20 @@ class Fields:
             ModelFormatError: It is absent and there is no default, or it is something else.
         """
         value = self.values.get(name, default)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        if value is None or not _is_number(value):
             raise self._error(name, value, "a number")
         return float(value)
+
+    def positive(self, name: str, default: float | None = None) -> float:
+        """A finite number above zero.
+
+        Raises:
+            ModelFormatError: It is absent and there is no default, or it is something else.
+        """
+        value = self.number(name, default)
+        if value <= 0:
+            raise self._error(name, value, "a number above 0")
+        return value
 
     def flag(self, name: str, default: bool = False) -> bool:
         """True or false.
@@ -113,4 +132,11 @@ def read_json(path: Path) -> Fields:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    """A finite number that a float can hold: JSON's whole numbers have no end."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return abs(value) <= sys.float_info.max if isinstance(value, int) else math.isfinite(value)
+
+
+def _above(value: Any, most: int) -> bool:
+    return isinstance(value, int) and value > most

@@ -9,7 +9,7 @@ import numpy as np
 from chipwise.errors import ModelFormatError, UnknownArchitectureError
 from chipwise.model.config import DecoderConfig, RopeConfig
 from chipwise.model.importer.config_check import checked_config
-from chipwise.model.importer.fields import Fields
+from chipwise.model.importer.fields import MOST_LAYERS, Fields
 from chipwise.model.importer.gguf_header import GgufHeader
 from chipwise.model.importer.gguf_tensors import GgufTensors
 from chipwise.model.importer.rope import longrope_positions, plain_frequencies, rope_config
@@ -69,12 +69,12 @@ def _common(arch: str, fields: Fields, header: GgufHeader) -> dict[str, Any]:
         "vocab_size": embedding.shape[0] if embedding else fields.integer("vocab_size"),
         "hidden_size": hidden,
         "ffn_size": fields.integer("feed_forward_length"),
-        "n_layers": fields.integer("block_count"),
+        "n_layers": fields.integer("block_count", most=MOST_LAYERS),
         "n_heads": heads,
         "n_kv_heads": fields.integer("attention.head_count_kv", heads),
         "head_dim": fields.integer("attention.key_length", max(1, hidden // heads)),
         "max_positions": fields.integer("context_length"),
-        "norm_eps": _shortest(fields.number("attention.layer_norm_rms_epsilon")),
+        "norm_eps": _shortest(fields.positive("attention.layer_norm_rms_epsilon")),
         "tied_embeddings": "output.weight" not in header.tensors,
         "qkv_bias": "blk.0.attn_q.bias" in header.tensors,
         "qk_norm": arch in ("qwen3", "gemma3"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from chipwise.errors import ModelFormatError, UnknownArchitectureError
 from chipwise.model.config import Activation, DecoderConfig, RopeConfig
 from chipwise.model.importer.config_check import checked_config
-from chipwise.model.importer.fields import Fields
+from chipwise.model.importer.fields import MOST_LAYERS, Fields
 from chipwise.model.importer.hf_defaults import DECODER_DEFAULTS
 from chipwise.model.importer.hf_refusals import refuse_unsupported
 from chipwise.model.importer.rope import longrope_positions, rope_config
@@ -37,7 +37,10 @@ def decoder_config(fields: Fields, model_type: str, max_context: int | None = No
     refuse_unsupported(fields)
     arch = model_type.removesuffix("_text")
     hidden, heads = fields.integer("hidden_size"), fields.integer("num_attention_heads")
-    layers, max_positions = fields.integer("num_hidden_layers"), fields.integer("max_position_embeddings")
+    layers, max_positions = (
+        fields.integer("num_hidden_layers", most=MOST_LAYERS),
+        fields.integer("max_position_embeddings"),
+    )
     head_dim = fields.integer("head_dim", max(1, hidden // heads))
     window, slides = _sliding(fields, arch, layers, max_positions)
     rope, rope_local = _ropes(fields, arch, head_dim, max_positions, max_context)
@@ -52,7 +55,7 @@ def decoder_config(fields: Fields, model_type: str, max_context: int | None = No
         n_kv_heads=fields.integer("num_key_value_heads", heads),
         head_dim=head_dim,
         max_positions=scaled_context,
-        norm_eps=fields.number("rms_norm_eps"),
+        norm_eps=fields.positive("rms_norm_eps"),
         rope=rope,
         rope_local=rope_local,
         sliding_window=window,

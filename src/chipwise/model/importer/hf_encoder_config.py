@@ -8,7 +8,7 @@ from typing import Any
 
 from chipwise.errors import ModelFormatError
 from chipwise.model.config import EncoderConfig
-from chipwise.model.importer.fields import Fields, read_json
+from chipwise.model.importer.fields import MOST_LAYERS, Fields, read_json
 from chipwise.model.importer.file_checks import read_text
 from chipwise.model.importer.hf_decoder_config import activation
 from chipwise.model.importer.hf_defaults import BERT_DEFAULTS
@@ -34,11 +34,11 @@ def encoder_config(fields: Fields, folder: Path) -> EncoderConfig:
         vocab_size=fields.integer("vocab_size"),
         hidden_size=fields.integer("hidden_size"),
         ffn_size=fields.integer("intermediate_size"),
-        n_layers=fields.integer("num_hidden_layers"),
+        n_layers=fields.integer("num_hidden_layers", most=MOST_LAYERS),
         n_heads=fields.integer("num_attention_heads"),
         max_positions=fields.integer("max_position_embeddings"),
         type_vocab_size=fields.integer("type_vocab_size"),
-        norm_eps=fields.number("layer_norm_eps"),
+        norm_eps=fields.positive("layer_norm_eps"),
         activation=activation(fields, "hidden_act"),
         extra=_sentence_settings(folder),
     )

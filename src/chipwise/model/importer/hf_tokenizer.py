@@ -90,7 +90,14 @@ def _end_ids(folder: Path) -> list[int]:
     ends: list[int] = []
     for name in ("generation_config.json", "config.json"):
         value = _optional_json(folder / name).get("eos_token_id")
-        ends += [end for end in (value if isinstance(value, list) else [value]) if isinstance(end, int)]
+        listed = value if isinstance(value, list) else [] if value is None else [value]
+        if not all(isinstance(end, int) and not isinstance(end, bool) and end >= 0 for end in listed):
+            raise ModelFormatError(
+                f"eos_token_id is {str(value)[:60]}, expected a token id or a list of them",
+                where=str(folder / name),
+                remedy="put the id of the token that ends an answer there",
+            )
+        ends += listed
     return ends
 
 

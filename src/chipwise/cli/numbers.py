@@ -1,0 +1,36 @@
+"""Numbers on the command line: the ranges of options that several commands share, and sizes of dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from chipwise.errors import InputError
+
+# No model and no machine has more; ONNX counts in 64 bits, and sums of products must stay within them.
+_MOST_TOKENS = (1 << 31) - 1
+
+CONTEXT = click.IntRange(2, _MOST_TOKENS)
+STREAMS = click.IntRange(1, 1 << 16)
+SLOTS = click.IntRange(1, 4096)
+THREADS = click.IntRange(1, 1024)
+THREADS_OR_ALL = click.IntRange(0, 1024)
+
+
+def dimensions(texts: Sequence[str]) -> dict[str, int]:
+    """The sizes of ``NAME=SIZE`` texts.
+
+    Raises:
+        InputError: A text is not of that form, or its size is no tensor's.
+    """
+    sizes = {}
+    for text in texts:
+        name, _, size = text.rpartition("=")
+        if not name or not size.isdecimal() or not 1 <= int(size[:20]) <= _MOST_TOKENS:
+            raise InputError(
+                f"{text[:80]!r} is no dimension", where="--dim",
+                remedy=f"write it like --dim sequence=128, from 1 to {_MOST_TOKENS}",
+            )  # fmt: skip
+        sizes[name] = int(size)
+    return sizes
