@@ -13,6 +13,7 @@ import uvicorn
 from starlette.applications import Starlette
 
 from chipwise.errors import UnavailableError
+from chipwise.serve.http_protocol import HttpProtocol
 from chipwise.serve.loop import Loop
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -44,6 +45,7 @@ class HttpServer(uvicorn.Server):
             uvicorn.Config(
                 app,
                 lifespan="off",
+                http=HttpProtocol,
                 ws="none",
                 log_config=None,
                 access_log=False,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
@@ -11,6 +12,7 @@ from chipwise.errors import ChipwiseError, RequestError
 from chipwise.serve.http.chat import chat_route
 from chipwise.serve.http.completions import completions_route
 from chipwise.serve.http.errors import error_response, on_bug, on_disconnect, on_http_error
+from chipwise.serve.http.framing import OneLength
 from chipwise.serve.http.probes import probe_routes
 from chipwise.serve.http.service import Service
 
@@ -33,4 +35,5 @@ def create_app(service: Service) -> Starlette:
             ClientDisconnect: on_disconnect,
             Exception: on_bug,
         },
+        middleware=[Middleware(OneLength)],
     )

@@ -1,0 +1,99 @@
+"""Requests that are no HTTP, on a bare socket: each gets OpenAI's error object, and the connection is closed."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import socket
+from collections.abc import Iterator
+from email.message import Message
+from email.parser import BytesParser
+
+import pytest
+
+from tests.serve.fakes import null_model, says
+from tests.serve.live import Live, live
+
+CHAT = b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\n"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Live]:
+    with live(null_model(next_token=says("ok"))) as running:
+        yield running
+
+
+def talk(server: Live, *parts: bytes) -> bytes:
+    """All that the server says until it closes the connection."""
+    host, port = server.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=5) as link:
+        for part in parts:
+            link.sendall(part)
+        return b"".join(iter(lambda: link.recv(1 << 16), b""))
+
+
+def split(said: bytes) -> tuple[int, Message, bytes]:
+    head, _, body = said.partition(b"\r\n\r\n")
+    line, _, headers = head.partition(b"\r\n")
+    return int(line.split()[1]), BytesParser().parsebytes(headers, headersonly=True), body
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "status", "message"),
+    [
+        (CHAT + b"Content-Length: -5\r\n\r\n", 400, "bad Content-Length"),
+        (CHAT + b"Content-Length: five\r\n\r\n", 400, "bad Content-Length"),
+        (CHAT + b"Content-Length: 5\r\nContent-Length: 6\r\n\r\n", 400, "Content-Length"),
+        (CHAT + b"Transfer-Encoding: gzip\r\n\r\n", 501, "Transfer-Encoding"),
+        (CHAT + b"Transfer-Encoding: chunked\r\n\r\nnot a size\r\n", 400, "chunk"),
+        (CHAT + b"Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n", 400, "both Content-Length"),
+        (CHAT + b"X: " + b"x" * 20_000, 431, "larger than"),
+        (b"GET /" + b"x" * 20_000, 431, "larger than"),
+        (b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n", 400, "no valid HTTP"),
+        (b"GET / HTTP/1.1\r\n\r\n", 400, "Host"),
+    ],
+    ids=lambda value: repr(value[-50:]) if isinstance(value, bytes) else str(value),
+)
+def test_refused(server: Live, request_bytes: bytes, status: int, message: str) -> None:
+    found, headers, body = split(talk(server, request_bytes))
+    error = json.loads(body)["error"]
+    assert found == status
+    assert message in error["message"]
+    assert (error["type"], error["code"], error["param"]) == ("invalid_request_error", "invalid_http", None)
+    assert headers["content-type"] == "application/json"
+    assert headers["connection"] == "close"
+    assert "transfer-encoding" not in headers
+    assert int(headers["content-length"]) == len(body)
+
+
+def test_a_chunk_that_is_none_after_the_request_was_begun(server: Live, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.ERROR):
+        said = talk(server, CHAT + b"Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n", b"zz\r\n")
+    assert said.count(b"HTTP/1.1") == 1
+    assert json.loads(split(said)[2])["error"]["code"] == "invalid_http"
+    assert caplog.records == []
+
+
+def test_a_chunk_that_is_none_after_the_answer(server: Live, caplog: pytest.LogCaptureFixture) -> None:
+    host, port = server.url.removeprefix("http://").split(":")
+    with caplog.at_level(logging.ERROR), socket.create_connection((host, int(port)), timeout=5) as link:
+        link.sendall(b"POST /nothing HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+        said = link.recv(1 << 16)
+        link.sendall(b"zz\r\n")
+        said += b"".join(iter(lambda: link.recv(1 << 16), b""))
+    assert said.count(b"HTTP/1.1") == 1
+    assert split(said)[0] == 404
+    assert caplog.records == []
+
+
+def test_head_gets_no_body(server: Live) -> None:
+    said = talk(server, b"HEAD /health HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n", b"zz\r\n")
+    assert said.endswith(b"\r\n\r\n")
+    assert said.count(b"\r\n\r\n") == 1
+
+
+def test_a_good_request_before_a_bad_one_is_answered(server: Live) -> None:
+    said = talk(server, b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n", b"nonsense\r\n\r\n")
+    assert re.findall(rb"HTTP/1\.1 (\d+)", said) == [b"200", b"400"]
+    assert server.http.get("/health").status_code == 200
