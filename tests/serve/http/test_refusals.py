@@ -218,6 +218,12 @@ def test_unknown_route(server: Live) -> None:
     assert response.json()["error"]["message"] == "no route GET /v1/embeddings"
 
 
+def test_a_slash_too_many_is_no_redirect(server: Live) -> None:
+    response = server.http.get(f"{CHAT}/")
+    assert response.status_code == 404
+    assert response.json()["error"]["message"] == f"no route GET {CHAT}/"
+
+
 def test_wrong_method(server: Live) -> None:
     response = server.http.get(CHAT)
     assert response.status_code == 405

@@ -27,7 +27,7 @@ def create_app(service: Service) -> Starlette:
             service.metrics.over("invalid")
         return error_response(error)
 
-    return Starlette(
+    app = Starlette(
         routes=[chat_route(service), completions_route(service), *probe_routes(service)],
         exception_handlers={
             ChipwiseError: on_chipwise_error,
@@ -37,3 +37,6 @@ def create_app(service: Service) -> Starlette:
         },
         middleware=[Middleware(OneLength)],
     )
+    # A client of an API does not follow a redirect, it wants to know that the path is wrong.
+    app.router.redirect_slashes = False
+    return app
