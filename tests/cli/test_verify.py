@@ -104,6 +104,8 @@ def test_beside_a_reference(
     assert "keyword fidelity all: 100 %, reference 100 %, 8 cases" in out
     assert "pass  KL divergence" in out
     assert "needs ≤ 0.1 nats" in out
+    assert "(kl_mean_nats)" in out
+    assert "must be 0" in out
     assert [session.n_slots for session in engine.sessions] == [3, 3]
     assert all(session.closed for session in engine.sessions)
 

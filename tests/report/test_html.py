@@ -151,6 +151,11 @@ def test_chinese_stays_as_it_is() -> None:
             "1 of 1 gate does not hold: KL divergence not a number (needs ≤ 0.1 nats).",
             "verdict fail",
         ),
+        (
+            (Verdict.judge("cases_nonfinite", 3, 0, "max"),),
+            "1 of 1 gate does not hold: Cases with NaN or infinity 3 (must be 0).",
+            "verdict fail",
+        ),
     ],
 )
 def test_the_verdict_comes_first(verdicts: tuple[Verdict, ...], said: str, shade: str) -> None:
@@ -159,6 +164,14 @@ def test_the_verdict_comes_first(verdicts: tuple[Verdict, ...], said: str, shade
     page = render_html(report)
     assert f'class="{shade}"' in page
     assert headline(report) in text_of(page)
+
+
+def test_gates_have_the_names_that_the_command_line_takes() -> None:
+    verdicts = (Verdict.judge("kl_mean_nats", 0.01, 0.1, "max"), Verdict.judge("cases_run", 0, 1, "min"))
+    page = render_html(replace(EMPTY, verdicts=verdicts))
+    assert "KL divergence <code>kl_mean_nats</code>" in page
+    assert "Cases run" in page
+    assert "<code>cases_run</code>" not in page
 
 
 def test_a_long_prompt_is_cut_and_says_so() -> None:

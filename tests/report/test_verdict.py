@@ -37,3 +37,8 @@ def test_fields_come_back() -> None:
 )
 def test_line(value: float, direction: Literal["min", "max"], text: str) -> None:
     assert Verdict.judge("m", value, 0.95, direction).line() == text
+
+
+@pytest.mark.parametrize(("value", "text"), [(0, "pass m 0 (must be 0)"), (2, "FAIL m 2 (must be 0)")])
+def test_what_must_not_happen_at_all_is_said_so(value: float, text: str) -> None:
+    assert Verdict.judge("m", value, 0, "max").line() == text

@@ -74,7 +74,7 @@ def headline(report: Report) -> str:
         return "Nothing was judged: this report says what was built, not whether it still does the job."
     if not failed:
         return "The only gate holds." if len(report.verdicts) == 1 else f"All {_gates(report)} hold."
-    said = "; ".join(f"{_words(v).label} {_value(v)} (needs {need(v)})" for v in failed)
+    said = "; ".join(f"{_words(v).label} {_value(v)} ({requirement(v)})" for v in failed)
     do = "does" if len(failed) == 1 else "do"
     return f"{len(failed)} of {_gates(report)} {do} not hold: {said}."
 
@@ -84,9 +84,16 @@ def _gates(report: Report) -> str:
 
 
 def need(verdict: Verdict) -> str:
-    """What a verdict was held against, e.g. ``≤ 0.1 nats``."""
+    """What a verdict was held against, e.g. ``≤ 0.1 nats``, or ``0`` for a count of what must not be."""
+    if verdict.none_allowed:
+        return "0"
     sign = "≥" if verdict.direction == "min" else "≤"
     return f"{sign} {html_format.metric_value(verdict.metric, verdict.threshold, limit=True)}"
+
+
+def requirement(verdict: Verdict) -> str:
+    """The same in words: ``needs ≤ 0.1 nats`` or ``must be 0``."""
+    return "must be 0" if verdict.none_allowed else f"needs {need(verdict)}"
 
 
 def _words(verdict: Verdict) -> html_format.MetricWords:
@@ -101,7 +108,7 @@ def _tiles(report: Report) -> list[Tile]:
     tiles = _quality_tiles(report.quality) if report.quality else []
     before, after = sum(s.bytes_before for s in report.schemes), sum(s.bytes_after for s in report.schemes)
     if after:
-        note = f"{html_format.size(before)} before, {before / after:.1f}× smaller"
+        note = f"{html_format.size(before)} in float32, {before / after:.1f}× smaller"
         tiles.append(Tile("Size", html_format.size(after), note))
     for measured in report.measurements[:2]:
         note = f"{measured.method}, n = {measured.n}"

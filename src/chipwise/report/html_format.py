@@ -18,11 +18,13 @@ class MetricWords:
         label: Its name.
         meaning: One sentence for someone who does not know it.
         style: How its value is written.
+        settable: Whether ``--gate NAME=VALUE`` sets its threshold.
     """
 
     label: str
     meaning: str
     style: Style
+    settable: bool = True
 
 
 METRICS = {
@@ -57,7 +59,7 @@ METRICS = {
         "Channel cosine", "The same a channel at a time: what the cosine of the whole hides.", "count"
     ),
     "samples_nonfinite": MetricWords("Samples with NaN or infinity", "An output holds a value that is none.", "count"),
-    "cases_run": MetricWords("Cases run", "A gate that saw no case says nothing.", "count"),
+    "cases_run": MetricWords("Cases run", "A gate that saw no case says nothing.", "count", settable=False),
 }
 
 

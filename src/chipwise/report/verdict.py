@@ -30,6 +30,11 @@ class Verdict:
         passed = value >= threshold if direction == "min" else value <= threshold
         return cls(metric, value, threshold, direction, passed)
 
+    @property
+    def none_allowed(self) -> bool:
+        """Whether nothing but zero passes, as for a count of cases that went wrong."""
+        return self.direction == "max" and self.threshold == 0
+
     def to_dict(self) -> dict[str, Any]:
         """The fields by name."""
         return asdict(self)
@@ -37,4 +42,5 @@ class Verdict:
     def line(self) -> str:
         """One line of text for a terminal."""
         sign = ">=" if self.direction == "min" else "<="
-        return f"{'pass' if self.passed else 'FAIL'} {self.metric} {self.value:.4g} (needs {sign} {self.threshold:g})"
+        need = "must be 0" if self.none_allowed else f"needs {sign} {self.threshold:g}"
+        return f"{'pass' if self.passed else 'FAIL'} {self.metric} {self.value:.4g} ({need})"
