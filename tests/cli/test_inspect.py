@@ -27,10 +27,11 @@ def test_it_shows_all_that_matters(tmp_path: Path, capsys: pytest.CaptureFixture
         "engine     fake (threads=2)",
         "model      Tiny (llama, from gguf)",
         "licence    apache-2.0",
-        "0.000 MB  weights",
+        "KB  weights",
         "1 x uint4 group 32, asymmetric, float32 scales",
         "1 x float32",
         "FAIL top1_agreement 0.9 (needs >= 0.95)",
+        "report     sha256 ",
         "6 prompt tokens, 3 greedy tokens, 16 logits within 0.5",
     ):
         assert text in out
@@ -72,18 +73,33 @@ def test_schemes_are_summed_and_ordered_by_bytes() -> None:
     lines = scheme_lines(
         [
             TensorEntry(FLOAT32, "w", 0, 1_000_000),
-            TensorEntry(INT4, "w", 0, 2_000_000),
-            TensorEntry(INT4, "w", 0, 3_000_000),
+            TensorEntry(INT4, "w", 1_000_000, 2_000_000),
+            TensorEntry(replace(INT4, as_given=True), "w", 3_000_000, 3_000_000),
+            TensorEntry(INT4, "w", 1_000_000, 2_000_000),
             TensorEntry(int8, "w"),
-            TensorEntry(whole, "w", 0, 500_000),
+            TensorEntry(whole, "w", 6_000_000, 500_000),
         ]
     )
     assert [" ".join(line.split()) for line in lines] == [
-        "5.000 MB 2 x uint4 group 32, asymmetric, float32 scales",
+        "3.000 MB 1 x uint4 group 32, asymmetric, float32 scales, values as the model came with them",
+        "2.000 MB 2 x uint4 group 32, asymmetric, float32 scales",
         "1.000 MB 1 x float32",
         "0.500 MB 1 x int8 per tensor, symmetric, float32 scales",
         "size unknown 1 x int8 per channel, symmetric, float32 scales",
     ]
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_the_lines_of_tensors_add_up_to_the_weights_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], missing: bool
+) -> None:
+    whole = a_manifest()
+    tensors = dict(whole.tensors)
+    if missing:
+        del tensors["model.norm.weight"]
+    assert main(["inspect", str(write_bundle(tmp_path / "b", manifest=replace(whole, tensors=tensors)))]) == 0
+    said = "     0.036 KB  scales, zero_points, small constants and padding beside them"
+    assert (said in capsys.readouterr().out) is missing
 
 
 RKNN = Path(__file__).parent.parent / "model" / "rknn" / "awkward_rk3566_fp16.rknn"
@@ -101,7 +117,7 @@ def test_a_rknn_file_shows_its_borders_and_what_runs_on_the_cpu(capsys: pytest.C
         "               1 x Erf  on the CPU: Erf:erf",
         "               2 x Conv",
         "crossing   5 tensors, 2176 bytes between units",
-        "file            0.026 MB",
+        "file           26.403 KB",
     ):
         assert line in lines
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from chipwise.bundle import Bundle, Manifest, TensorEntry, open_bundle
+from chipwise.cli.file_size import file_size
 from chipwise.cli.inspect_rknn import show_rknn
 from chipwise.model.rknn_file import is_rknn_file, read_rknn_file
 from chipwise.model.scheme import TensorScheme
@@ -44,9 +45,9 @@ def _rows(bundle: Bundle) -> Iterator[tuple[str, str]]:
     yield "licence", model.licence or "none stated by the model"
     yield "created", f"{manifest.created} by chipwise {manifest.chipwise_version}"
     yield from _labelled("files", _file_lines(manifest))
-    yield from _labelled("tensors", scheme_lines(manifest.tensors.values()))
+    yield from _labelled("tensors", [*scheme_lines(manifest.tensors.values()), *_beside_lines(manifest)])
     yield from _labelled("verdicts", [verdict.line() for verdict in manifest.verdicts] or ["none: not verified"])
-    yield "report", manifest.report_sha256 or "none"
+    yield "report", f"sha256 {manifest.report_sha256}" if manifest.report_sha256 else "none"
     yield "self test", _self_test_line(manifest)
 
 
@@ -57,24 +58,41 @@ def _labelled(label: str, lines: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def _file_lines(manifest: Manifest) -> list[str]:
-    lines = [f"{_mb(entry.bytes)}  {role}" for role, entry in manifest.files.items()]
+    lines = [f"{file_size(entry.bytes)}  {role}" for role, entry in manifest.files.items()]
     # Two roles may share one stored file.
     total = sum({entry.file: entry.bytes for entry in manifest.files.values()}.values())
-    return [*lines, f"{_mb(total)}  in all"]
+    return [*lines, f"{file_size(total)}  in all"]
 
 
 def scheme_lines(tensors: Iterable[TensorEntry]) -> list[str]:
     """One line a storage scheme: how many tensors and bytes are stored so, the most bytes first."""
     groups: dict[TensorScheme, list[int | None]] = {}
+    seen: set[tuple[str, int | None]] = set()
     for tensor in tensors:
-        groups.setdefault(tensor.scheme, []).append(tensor.bytes)
+        # Weights of equal content lie in the file once.
+        place = (tensor.role, tensor.offset_bytes)
+        again = tensor.offset_bytes is not None and place in seen
+        groups.setdefault(tensor.scheme, []).append(0 if again else tensor.bytes)
+        seen.add(place)
     known = {scheme: sum(size or 0 for size in sizes) for scheme, sizes in groups.items()}
     ordered = sorted(groups, key=lambda scheme: -known[scheme])
     lines = []
     for scheme in ordered:
-        size = _mb(known[scheme]) if None not in groups[scheme] else f"{'size unknown':>13}"
+        size = file_size(known[scheme]) if None not in groups[scheme] else f"{'size unknown':>13}"
         lines.append(f"{size}  {len(groups[scheme])} x {_scheme_text(scheme)}")
     return lines or ["none listed"]
+
+
+def _beside_lines(manifest: Manifest) -> list[str]:
+    """What the weights' files hold beside the values, where that is known: the lines then add up to the files."""
+    tensors = manifest.tensors.values()
+    values = {(tensor.role, tensor.offset_bytes): tensor.bytes for tensor in tensors}
+    roles = {tensor.role for tensor in tensors}
+    if not roles or None in values.values() or not roles <= manifest.files.keys():
+        return []
+    total = sum({manifest.files[role].file: manifest.files[role].bytes for role in roles}.values())
+    rest = total - sum(size or 0 for size in values.values())
+    return [f"{file_size(rest)}  scales, zero_points, small constants and padding beside them"] if rest > 0 else []
 
 
 def _scheme_text(scheme: TensorScheme) -> str:
@@ -84,7 +102,9 @@ def _scheme_text(scheme: TensorScheme) -> str:
         grain = f"group {scheme.group_size}"
     else:
         grain = "per tensor" if scheme.axis is None else "per channel"
-    return f"{scheme.dtype} {grain}, {'symmetric' if scheme.symmetric else 'asymmetric'}, {scheme.scale_dtype} scales"
+    given = ", values as the model came with them" if scheme.as_given else ""
+    symmetry = "symmetric" if scheme.symmetric else "asymmetric"
+    return f"{scheme.dtype} {grain}, {symmetry}, {scheme.scale_dtype} scales{given}"
 
 
 def _self_test_line(manifest: Manifest) -> str:
@@ -97,7 +117,3 @@ def _self_test_line(manifest: Manifest) -> str:
         f"{len(test.prompt)} prompt tokens, {len(test.tokens)} greedy tokens, "
         f"{len(test.logits)} logits within {test.tolerance:g}"
     )
-
-
-def _mb(count: int) -> str:
-    return f"{count / 1e6:>10.3f} MB"

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import click
 
+from chipwise.cli.file_size import file_size
 from chipwise.model.rknn_file import RknnCrossing, RknnFile, RknnOperator, RknnTensor
 
 
@@ -76,7 +77,7 @@ def _crossing_line(crossings: tuple[RknnCrossing, ...]) -> str:
 
 
 def _size(count: int | None) -> str:
-    return "unknown" if count is None else f"{count / 1e6:>10.3f} MB"
+    return "unknown" if count is None else file_size(count)
 
 
 def _printable(text: str) -> str:
