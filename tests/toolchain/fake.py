@@ -82,6 +82,16 @@ def abort(request):
     os.abort()
 
 
+def steps(request):
+    for step in ("load", "build 1/2", "build 2/2"):
+        with open("steps.txt", "a") as stream:
+            stream.write(step + "\\n")
+        time.sleep(0.1)
+    if request["values"]["abort"]:
+        os.abort()
+    return answer()
+
+
 def exits(request):
     os._exit(request["values"]["status"])
 

@@ -227,6 +227,22 @@ def test_what_is_not_installed_is_said_before_anything_runs(environment: Environ
         run(Environment(environment.spec, tmp_path), "echo")
 
 
+def test_steps_are_heard_and_the_last_one_is_named_in_an_abort(environment: Environment) -> None:
+    heard: list[str] = []
+    with run_job(environment, Job("steps", {"abort": False}, timeout_s=30), on_step=heard.append):
+        assert heard == ["load", "build 1/2", "build 2/2"]
+    fails(environment, "steps", "^fake steps build 2/2: the job was ended by SIGABRT", values={"abort": True})
+
+
+def test_what_a_listener_raises_is_its_own_and_ends_the_job(environment: Environment) -> None:
+    def broken(step: str) -> None:
+        raise BrokenPipeError
+
+    with pytest.raises(BrokenPipeError), run_job(environment, Job("steps", {"abort": False}), on_step=broken):
+        pass
+    assert os.listdir(tempfile.gettempdir()) == []
+
+
 def test_a_python_that_does_not_start_is_an_error(environment: Environment) -> None:
     environment.python.write_bytes(b"\x7fELF nonsense")
     fails(environment, "echo", "does not start")

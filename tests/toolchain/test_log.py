@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from chipwise.toolchain.log import joined, shortened, tail, telling
+from chipwise.toolchain.log import NewLines, joined, shortened, tail, telling
 
 
 def test_tail_is_the_last_lines_with_text_and_no_colours(tmp_path: Path) -> None:
@@ -42,3 +42,15 @@ def test_shortened_keeps_both_ends() -> None:
     assert long.startswith("start x")
     assert long.endswith("x end")
     assert len(long) < 520
+
+
+def test_new_lines_are_read_once_and_only_whole(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    lines = NewLines(log)
+    assert lines.read() == []
+    log.write_bytes(b"one\ntw")
+    assert lines.read() == ["one"]
+    with log.open("ab") as stream:
+        stream.write(b"o\nthree\n")
+    assert lines.read() == ["two", "three"]
+    assert lines.read() == []

@@ -81,7 +81,9 @@ def test_the_installed_toolkit_is_sound(rknn: Environment) -> None:
 @pytest.mark.slow
 def test_builds_and_simulates_in_float16(rknn: Environment, tmp_path: Path) -> None:
     model, stacks = conv(tmp_path / "m.onnx"), feeds(3)
-    with run_job(rknn, rknn_build_job(model, config=CONFIG, inputs=stacks, timeout_s=120)) as result:
+    heard: list[str] = []
+    job = rknn_build_job(model, config=CONFIG, inputs=stacks, timeout_s=120)
+    with run_job(rknn, job, on_step=heard.append) as result:
         assert result.artifacts["model.rknn"].read_bytes()[:4] == b"RKNN"
         with np.load(result.artifacts["outputs.npz"]) as file:
             found = [file["arr_0"], file["arr_1"]]
@@ -91,6 +93,7 @@ def test_builds_and_simulates_in_float16(rknn: Environment, tmp_path: Path) -> N
         np.testing.assert_allclose(got, want, atol=0.03)
     assert "Network Layer Information Table" in log
     assert result.peak_bytes > 200e6
+    assert heard[-3:] == ["inference 1/3", "inference 2/3", "inference 3/3"]
     assert {"config", "load_onnx", "build", "export_rknn", "init_runtime", "inference"} == set(
         result.values["duration_s"]
     )
@@ -143,7 +146,10 @@ def _uint8(path: Path) -> Path:
 
 @pytest.mark.slow
 def test_an_abort_of_the_toolkit_is_our_error(rknn: Environment, tmp_path: Path) -> None:
-    with pytest.raises(ToolchainError, match=r"ended by SIGABRT, status 134; its log ends: .*Not Support Dtype"):
+    with pytest.raises(
+        ToolchainError,
+        match=r"rknn build_simulate build: .*ended by SIGABRT, status 134; its log ends: .*Not Support Dtype",
+    ):
         _run(rknn, rknn_build_job(_uint8(tmp_path / "u.onnx"), config=CONFIG, timeout_s=120))
 
 

@@ -16,7 +16,7 @@ from chipwise.errors import InputError, OutputError, ToolchainError
 from chipwise.files import require_free, writing
 from chipwise.toolchain.doctor import Ailment, examine_imports, examine_proof, examine_versions
 from chipwise.toolchain.environment import Environment
-from chipwise.toolchain.log import joined, tail, telling
+from chipwise.toolchain.log import NewLines, joined, tail, telling
 from chipwise.toolchain.process import clean_environment, run_process
 from chipwise.toolchain.pythons import find_python
 from chipwise.toolchain.runners import WATCHED
@@ -175,43 +175,39 @@ def _run_steps(environment: Environment, stamp: Stamp, said: InstallListener) ->
 
 
 def _run(environment: Environment, python: Path, module: list[str], name: str, said: InstallListener) -> None:
-    log, position = environment.log_file, environment.log_file.stat().st_size if environment.log_file.exists() else 0
+    log = environment.log_file
+    lines = NewLines(log, log.stat().st_size if log.exists() else 0)
 
     def tell() -> None:
-        nonlocal position
-        with log.open("rb") as stream:
-            stream.seek(position)
-            whole, newline, _ = stream.read().rpartition(b"\n")
-        position += len(whole) + len(newline)
-        for line in whole.decode("utf-8", "replace").splitlines():
-            said.line(line.strip())
+        for line in lines.read():
+            said.line(line)
 
     # pip unpacks on the disk whose space was checked, and leaves nothing behind when it is killed.
     temporary = environment.temporary_folder
-    with writing(environment.root):
-        shutil.rmtree(temporary, ignore_errors=True)
+    shutil.rmtree(temporary, ignore_errors=True)
+    with writing(temporary):
         temporary.mkdir()
-        try:
-            ended = run_process(
-                [str(python), "-I", str(WATCHED), *module],
-                folder=environment.root,
-                stdout=log,
-                env={**clean_environment(), "TMPDIR": str(temporary)},
-                timeout_s=_STEP_TIMEOUT_S,
-                max_log_bytes=_MAX_LOG_BYTES,
-                on_poll=tell,
-            )
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
+    try:
+        ended = run_process(
+            [str(python), "-I", str(WATCHED), *module],
+            folder=environment.root,
+            stdout=log,
+            env={**clean_environment(), "TMPDIR": str(temporary)},
+            timeout_s=_STEP_TIMEOUT_S,
+            max_log_bytes=_MAX_LOG_BYTES,
+            on_poll=tell,
+        )
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
     if ended.stopped is not None or ended.status != 0:
-        lines = tail(log)
-        why = joined(telling(lines, "^ERROR") or lines)
+        last = tail(log)
+        why = joined(telling(last, "^ERROR") or last)
         how = ended.stopped or f"ended with status {ended.status}"
         raise ToolchainError(
             f"installing {environment.spec.name} failed at {name!r}: it {how}: {why}",
             where=str(log),
             remedy="mend that and run the command again: it goes on where it stopped",
-            log_tail=lines,
+            log_tail=last,
         )
 
 

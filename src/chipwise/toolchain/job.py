@@ -8,7 +8,7 @@ import secrets
 import shutil
 import signal
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +21,7 @@ import numpy.typing as npt
 from chipwise.errors import InputError, ToolchainError
 from chipwise.files import read_bounded, writing
 from chipwise.toolchain.environment import Environment
-from chipwise.toolchain.log import joined, shortened, tail, telling
+from chipwise.toolchain.log import NewLines, joined, shortened, tail, telling
 from chipwise.toolchain.process import Ended, clean_environment, run_process
 from chipwise.toolchain.runners import JOB_MAIN
 
@@ -80,13 +80,16 @@ class JobResult:
 
 
 @contextmanager
-def run_job(environment: Environment, job: Job, *, keep: Path | None = None) -> Iterator[JobResult]:
+def run_job(
+    environment: Environment, job: Job, *, keep: Path | None = None, on_step: Callable[[str], None] = lambda step: None
+) -> Iterator[JobResult]:
     """Run a job in a toolchain's environment.
 
     Args:
         environment: An installed toolchain.
         job: What it is to do.
         keep: Folder in which the job's own folder is made and stays, also after a failure.
+        on_step: Hears each step that the job begins.
 
     Raises:
         DependencyError: The toolchain is not installed.
@@ -96,7 +99,7 @@ def run_job(environment: Environment, job: Job, *, keep: Path | None = None) -> 
     """
     environment.require_ready()
     with job_folder(environment, job, keep) as folder:
-        yield run_in(folder, environment, job)
+        yield run_in(folder, environment, job, on_step)
 
 
 @contextmanager
@@ -116,7 +119,9 @@ def job_folder(environment: Environment, job: Job, keep: Path | None) -> Iterato
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def run_in(folder: Path, environment: Environment, job: Job) -> JobResult:
+def run_in(
+    folder: Path, environment: Environment, job: Job, on_step: Callable[[str], None] = lambda step: None
+) -> JobResult:
     """Run a job in an empty folder, whatever state the environment is in; see ``run_job``."""
     token = secrets.token_hex(16)
     _write_request(folder, job, token)
@@ -125,21 +130,19 @@ def run_in(folder: Path, environment: Environment, job: Job) -> JobResult:
         # What the tool puts into the temporary folder goes with the job's.
         temporary = folder / "tmp"
         temporary.mkdir()
+    steps = NewLines(folder / "steps.txt")
+
+    def tell() -> None:
+        for step in steps.read():
+            on_step(step)
+
     started = time.time()
     argv = [str(environment.python), "-I", "-u", str(JOB_MAIN), str(job.runner or environment.spec.runner)]
-    try:
-        ended = run_process(
-            argv, folder=folder, stdout=stdout, stderr=stderr,
-            env={**clean_environment(), "TMPDIR": str(temporary)},
-            timeout_s=job.timeout_s, max_log_bytes=job.max_log_bytes,
-        )  # fmt: skip
-    except OSError as e:
-        raise ToolchainError(
-            f"the Python of the toolchain {environment.spec.name} does not start ({e.strerror or e})",
-            where=str(environment.python),
-            remedy=f"run `chipwise toolchain install {environment.spec.name}`",
-        ) from e
-    fail = _Failure(environment, job, ended, tail(stdout) + tail(stderr))
+    ended = run_process(
+        argv, folder=folder, stdout=stdout, stderr=stderr, env={**clean_environment(), "TMPDIR": str(temporary)},
+        timeout_s=job.timeout_s, max_log_bytes=job.max_log_bytes, on_poll=tell,
+    )  # fmt: skip
+    fail = _Failure(environment, job, ended, tail(stdout) + tail(stderr), tail(folder / "steps.txt", 1))
     result = _read_result(folder / "result.json", token, fail)
     names = dict.fromkeys([*job.artifacts, *result["artifacts"]])
     artifacts = {name: _artifact(folder, name, started, fail) for name in names}
@@ -168,11 +171,14 @@ class _Failure:
     job: Job
     ended: Ended
     log: tuple[str, ...]
+    last_step: tuple[str, ...]
 
     def __call__(self, what: str) -> ToolchainError:
         """The job ended badly, and only its log can say why."""
         why = telling(self.log, self.environment.spec.error_line) or self.log
-        return self._error(f"{what}; its log ends: {joined(why)}" if why else f"{what}; it wrote no log", None)
+        return self._error(
+            f"{what}; its log ends: {joined(why)}" if why else f"{what}; it wrote no log", " ".join(self.last_step)
+        )
 
     def reported(self, what: str, step: str | None) -> ToolchainError:
         """The runner itself says what failed; the log's error lines may say more."""

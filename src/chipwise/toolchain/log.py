@@ -1,4 +1,4 @@
-"""Log: the end of what a tool wrote, and the lines of it that tell why it failed."""
+"""What a tool wrote: new lines as they come, the end of it, and the lines that tell why it failed."""
 
 from __future__ import annotations
 
@@ -11,6 +11,25 @@ _SHOWN_LINES = 3
 _SHOWN_CHARACTERS = 200
 _SAID_CHARACTERS = 500
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+class NewLines:
+    """Reads a file that grows, each whole line once."""
+
+    def __init__(self, path: Path, position: int = 0) -> None:
+        self._path = path
+        self._position = position
+
+    def read(self) -> list[str]:
+        """The lines that were ended since the last call; none while there is no such file."""
+        try:
+            with self._path.open("rb") as stream:
+                stream.seek(self._position)
+                whole, newline, _ = stream.read().rpartition(b"\n")
+        except FileNotFoundError:
+            return []
+        self._position += len(whole) + len(newline)
+        return [line.strip() for line in whole.decode("utf-8", "replace").splitlines()]
 
 
 def tail(path: Path, lines: int = _TAIL_LINES) -> tuple[str, ...]:

@@ -10,6 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from chipwise.errors import ToolchainError
+from chipwise.files import writing
+
 _POLL_S = 0.02
 _SLOWEST_POLL_S = 0.25
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -69,15 +72,19 @@ def run_process(
         on_poll: Called some times a second while it runs.
 
     Raises:
-        OSError: The command cannot be started, or a file not be written.
+        ToolchainError: The command cannot be started.
+        OutputError: A log file cannot be written.
     """
     start = time.monotonic()
     logs = [stdout] if stderr is None else [stdout, stderr]
-    with stdout.open("ab") as out, (stderr or stdout).open("ab") as err:
-        process = subprocess.Popen(
-            argv, cwd=folder, stdin=subprocess.PIPE, stdout=out, stderr=err,
-            env=clean_environment() if env is None else env, start_new_session=True,
-        )  # fmt: skip
+    with writing(stdout), stdout.open("ab") as out, (stderr or stdout).open("ab") as err:
+        try:
+            process = subprocess.Popen(
+                argv, cwd=folder, stdin=subprocess.PIPE, stdout=out, stderr=err,
+                env=clean_environment() if env is None else env, start_new_session=True,
+            )  # fmt: skip
+        except OSError as e:
+            raise ToolchainError(f"does not start ({e.strerror or e})", where=argv[0]) from e
     peak_bytes, stopped, poll_s = 0, None, _POLL_S
     try:
         # Not reaped yet, so its number and its group's stay taken until the group is killed.

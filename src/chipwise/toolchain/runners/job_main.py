@@ -4,6 +4,7 @@ Called as ``python -I -u job_main.py RUNNER.py`` in the job's own folder, by the
 RUNNER.py holds ``ACTIONS``: name -> function(request), which returns ``{"values": {...}, "artifacts": [...]}``: JSON,
 and the names of the files it wrote into the current folder. A request holds the keys ``token``, ``action``, ``values``
 (JSON) and ``files`` (name -> absolute path). What goes wrong is raised, with a ``step`` if known; the result says so.
+A runner may append the steps it begins to ``steps.txt``, a line each: progress, and where it was if it dies.
 """
 
 from __future__ import annotations

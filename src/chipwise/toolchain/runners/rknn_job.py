@@ -31,12 +31,10 @@ class Steps:
         self.rknn = rknn
         self.duration_s: dict[str, float] = {}
 
-    def run(self, name: str, *arguments: Any, **options: Any) -> Any:
+    def run(self, name: str, *arguments: Any, note: str | None = None, **options: Any) -> Any:
         """Call a method of RKNN; a code other than 0 and an exception are failures alike."""
         start = time.monotonic()
-        # Into the log, so that what follows can be told to belong to this step.
-        sys.stdout.write(f"chipwise step: {name}\n")
-        sys.stdout.flush()
+        _say(name if note is None else f"{name} {note}")
         try:
             result = getattr(self.rknn, name)(*arguments, **options)
         except Exception as e:
@@ -45,6 +43,14 @@ class Steps:
         if isinstance(result, int) and result != 0:
             raise StepError(name, f"returned {result}")
         return result
+
+
+def _say(step: str) -> None:
+    """Tell chipwise which step runs, and part the log at it."""
+    with open("steps.txt", "a", encoding="utf-8") as stream:
+        stream.write(f"{step}\n")
+    sys.stdout.write(f"chipwise step: {step}\n")
+    sys.stdout.flush()
 
 
 def _message(error: Exception) -> str:
@@ -109,7 +115,9 @@ def _simulate(steps: Steps, path: str) -> None:
     for index in range(len(stacks[0])):
         inputs = [stack[index] for stack in stacks]
         # The toolkit takes images as NHWC unless told.
-        found = steps.run("inference", inputs=inputs, data_format=["nchw"] * len(inputs))
+        found = steps.run(
+            "inference", note=f"{index + 1}/{len(stacks[0])}", inputs=inputs, data_format=["nchw"] * len(inputs)
+        )
         if not found:
             raise StepError("inference", f"returned no output for sample {index}")
         outputs.append(found)
