@@ -66,6 +66,7 @@ def test_a_chip_is_emulated_and_the_bundle_says_so(
     assert report.not_run[0].what == f"compile for {target}"
     assert "not the chip's own" in report.not_run[0].why
     assert "emulated on this machine" in report.title
+    assert report.emulates == manifest.emulates == target
     assert report.provenance["figures"] == f"{target} emulated on this machine"
     assert [step.name for step in report.rewrites] == ["fix_shapes", "mask_constant"]
     _sizes_are_those_of_model_and_file(bundle, report, files)
@@ -84,6 +85,7 @@ def test_a_cpu_runs_products_in_integers(files: Path, tmp_path: Path) -> None:
     bundle, report = _opened(result)
     assert bundle.manifest.name == "decoder-w8a8"
     assert "emulated" not in report.title
+    assert report.emulates is bundle.manifest.emulates is None
     assert not any("compile" in item.what for item in report.not_run)
     assert {entry.scheme.dtype for entry in bundle.manifest.tensors.values()} == {"int8", "float32"}
     bundle.open_session(1, 64).close()

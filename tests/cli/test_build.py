@@ -29,6 +29,7 @@ def test_steps_verdicts_and_what_was_not_run_are_printed(
         assert any(line.startswith(step) for line in out.splitlines())
     assert "pass output_cosine" in out
     assert "not run: compile for rk3588 (needs the rknn toolkit" in out
+    assert "note: Emulated: rk3588's arithmetic" in out
     assert f"bundle: {tmp_path / 'b'}" in out
 
 

@@ -67,6 +67,7 @@ def build_report(
         not_run=(_not_compiled(target), *not_run) if emulates else tuple(not_run),
         hardware=hardware(look()),
         provenance=_provenance(found, data),
+        emulates=emulates,
     )
 
 

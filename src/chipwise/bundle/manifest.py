@@ -76,6 +76,14 @@ class Manifest:
         return all(verdict.passed for verdict in self.verdicts)
 
     @property
+    def emulates(self) -> str | None:
+        """Name of the chip whose arithmetic the graphs emulate; None if they are what is deployed.
+
+        Only such graphs forbid their engine to make integer operators of their rounding.
+        """
+        return self.target if self.engine.options.get("fuse_qdq") is False else None
+
+    @property
     def report_sha256(self) -> str | None:
         """Digest of the report of its verification, if it came with one."""
         entry = self.documents.get("report.json")

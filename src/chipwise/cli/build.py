@@ -12,6 +12,7 @@ from chipwise.build import BuildOptions, BuildResult
 from chipwise.build import build as run_build
 from chipwise.cli.numbers import CONTEXT, THREADS_OR_ALL, dimensions
 from chipwise.errors import GateFailedError
+from chipwise.report.caveats import caveats
 from chipwise.report.report import Step
 from chipwise.verify.gate import parse_overrides
 
@@ -98,6 +99,8 @@ def _print_outcome(result: BuildResult) -> None:
         click.echo(f"  {verdict.line()}")
     for item in result.report.not_run:
         click.echo(f"  not run: {item.what} ({item.why})")
+    for caveat in caveats(result.report):
+        click.echo(f"  note: {caveat}")
     total_s = sum(step.duration_s for step in result.report.steps)
     click.echo(f"{'passed' if result.passed else 'FAILED'} with {result.recipe} in {total_s:.0f} s")
     click.echo(f"bundle: {result.bundle}")

@@ -15,6 +15,7 @@ from chipwise.cli.numbers import THREADS
 from chipwise.engine import Session
 from chipwise.errors import BundleError, GateFailedError
 from chipwise.files import write_atomic, writing
+from chipwise.report.caveats import caveats
 from chipwise.report.html import headline, render_html, requirement
 from chipwise.report.html_format import metric_value, metric_words, percent
 from chipwise.report.quality import Quality
@@ -147,6 +148,7 @@ def _report(suite: Suite, ours: Bundle, theirs: Bundle | None, quality: Quality,
         not_run=tuple(not_run),
         hardware=hardware(look()),
         provenance=provenance,
+        emulates=manifest.emulates,
     )
 
 
@@ -166,6 +168,8 @@ def _lines(report: Report) -> Iterator[str]:
         yield f"{result}  {words.label:<28} {value:>16}  {requirement(verdict):<20}{name}".rstrip()
     for item in report.not_run:
         yield f"not run: {item.what} ({item.why})"
+    for caveat in caveats(report):
+        yield f"note: {caveat}"
     if report.outcome == "pass":
         yield headline(report)
 

@@ -10,6 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from chipwise.report import html_charts, html_format
+from chipwise.report.caveats import caveats
 from chipwise.report.html_diff import mark_differences
 from chipwise.report.quality import CaseResult, Quality
 from chipwise.report.report import LayerCosine, Report
@@ -57,6 +58,7 @@ def render_html(report: Report) -> str:
         report=report,
         quality=quality,
         headline=headline(report),
+        caveats=caveats(report),
         tiles=_tiles(report),
         charts=_charts(quality) if quality else [],
         layer_charts=_layer_charts(report.layers),

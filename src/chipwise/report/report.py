@@ -123,6 +123,7 @@ class Report:
         hardware: The machine that measured, by property (``cpu``, ``memory``).
         versions: Versions by package.
         provenance: Where everything came from (``model source``, ``model sha256``, ``suite sha256``, ``command``).
+        emulates: Name of the chip whose arithmetic was emulated; None if what was measured is what is deployed.
         created: When, ISO 8601 in UTC.
         schema_version: Version of this format.
     """
@@ -146,6 +147,7 @@ class Report:
     hardware: dict[str, str] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=versions)
     provenance: dict[str, str] = field(default_factory=dict)
+    emulates: str | None = None
     created: str = field(default_factory=lambda: datetime.now(timezone.utc).isoformat(timespec="seconds"))
     schema_version: int = SCHEMA_VERSION
 

@@ -1,0 +1,29 @@
+"""Caveats: what a verdict does not say, for its reader to see beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from chipwise.report.report import Report
+
+FEW_CASES = 20
+"""One case of fewer is more than 5 % of them: no threshold on shares means much."""
+
+
+def caveats(report: Report) -> tuple[str, ...]:
+    """Sentences that belong beside the verdict; none where it says all it seems to say."""
+    return tuple(_caveats(report))
+
+
+def _caveats(report: Report) -> Iterator[str]:
+    if report.emulates:
+        yield f"Emulated: {report.emulates}'s arithmetic was computed on this machine, nothing ran on the chip."
+    quality = report.quality
+    if quality is None or not quality.cases:
+        return
+    if not quality.fidelity:
+        what = "Drift only: your" if quality.answer else "Your"
+        yield f"{what} task was not scored; give --suite with cases that have keywords."
+    n = len(quality.cases)
+    if n < FEW_CASES:
+        yield f"Only {n} case{' was' if n == 1 else 's were'} verified: so few prove little."

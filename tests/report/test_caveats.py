@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from chipwise.report.caveats import FEW_CASES, caveats
+from chipwise.report.html import render_html
+from chipwise.report.quality import CaseResult, Fidelity, Quality
+from chipwise.report.report import Report
+from tests.report.samples import summary
+
+CASE = CaseResult("a", "q", None, "yes", "no")
+SCORED = (Fidelity("all", 1, 1.0, 0.0),)
+BARE = Report("t", "rk3588", "m", "w8a8")
+
+
+def _said(quality: Quality | None, emulates: str | None = None) -> str:
+    report = replace(BARE, quality=quality, emulates=emulates)
+    said = caveats(report)
+    banner = render_html(report).split('<div class="verdict')[1].split("</div>")[0]
+    assert all(one.replace("'", "&#39;") in banner for one in said)
+    return " ".join(said)
+
+
+def test_what_was_scored_on_enough_cases_needs_no_caveat() -> None:
+    assert _said(Quality((CASE,) * FEW_CASES, SCORED, summary(100, 0.1))) == ""
+    assert _said(None) == ""
+
+
+def test_drift_alone_is_not_the_task() -> None:
+    cases = (CASE,) * FEW_CASES
+    assert _said(Quality(cases, answer=summary(100, 0.1))).startswith(
+        "Drift only: your task was not scored; give --suite"
+    )
+    assert _said(Quality(cases)).startswith("Your task was not scored")
+
+
+@pytest.mark.parametrize(("n", "words"), [(1, "Only 1 case was verified"), (19, "Only 19 cases were verified")])
+def test_few_cases_prove_little(n: int, words: str) -> None:
+    assert words in _said(Quality((CASE,) * n, SCORED))
+
+
+def test_no_case_at_all_is_for_the_gate_to_say() -> None:
+    assert _said(Quality(())) == ""
+
+
+def test_an_emulated_chip_is_named() -> None:
+    assert "Emulated: rk3588's arithmetic" in _said(None, "rk3588")
