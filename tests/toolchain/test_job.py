@@ -191,7 +191,11 @@ def test_a_job_does_not_outlive_us(environment: Environment, tmp_path: Path) -> 
         "root, pids = Path(sys.argv[1]), sys.argv[2]\n"
         "with run_job(Environment(fake.spec(root), root / 'tool chains'), Job('hang', {'pids': pids})): pass\n"
     )
-    ours = subprocess.Popen([sys.executable, "-c", code, str(tmp_path), str(pids)], cwd=Path(__file__).parents[2])
+    ours = subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path), str(pids)],
+        cwd=Path(__file__).parents[2],
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    )
     deadline = time.monotonic() + 20
     while (not pids.exists() or len(pids.read_text().split()) < 3) and time.monotonic() < deadline:
         time.sleep(0.02)
