@@ -114,7 +114,7 @@ def test_calls_of_tools_need_no_content() -> None:
 @pytest.mark.parametrize("calls", ["x", 5, [None], {"a": 1}])
 def test_calls_of_tools_that_are_none(calls: Any) -> None:
     template = ChatTemplate("{% for call in messages[0].tool_calls %}{{ call.function.name + '' }}{% endfor %}")
-    with pytest.raises(RequestError, match="the chat template fails on these messages"):
+    with pytest.raises(RequestError, match=r"the chat template fails on these messages.*; .*correct the template"):
         template.render([{"role": "assistant", "tool_calls": calls}])
 
 
@@ -126,8 +126,10 @@ def test_refusal_says_why() -> None:
 
 @pytest.mark.parametrize("source", ["{% for %}", "{{ a b }}", "{% endif %}", "{% generation %}"])
 def test_what_is_no_template(source: str) -> None:
-    with pytest.raises(ModelFormatError, match="does not parse"):
-        ChatTemplate(source)
+    with pytest.raises(ModelFormatError, match="does not parse") as caught:
+        ChatTemplate(source, where="m/chat_template.jinja")
+    assert caught.value.where == "m/chat_template.jinja"
+    assert caught.value.remedy
 
 
 def test_round_trip() -> None:

@@ -14,7 +14,7 @@ from tokenizers import Tokenizer as FastTokenizer
 from tokenizers import pre_tokenizers
 from tokenizers.models import WordLevel
 
-from chipwise.errors import QueryFileError
+from chipwise.errors import QueryFileError, RequestError
 from chipwise.model.chat_template import ChatTemplate
 from chipwise.model.queries import Query, read_queries
 from chipwise.model.tokenizer import SpecialTokens, Tokenizer
@@ -169,6 +169,32 @@ def test_tokens_as_the_model_gets_them(
     query: Query, template: ChatTemplate | None, ids: list[int], tokenizer: Tokenizer
 ) -> None:
     assert query.tokens(tokenizer, template) == ids
+
+
+@pytest.mark.parametrize(
+    ("source", "message", "what"),
+    [
+        ("{{ x.y }}", {"role": "user", "content": "hi"}, "fails on these messages ('x' is undefined)"),
+        ("{{ raise_exception('no') }}", {"role": "user", "content": "hi"}, "refuses these messages: no"),
+        ("{{ messages }}", {"role": "tool", "content": None}, "messages[0].content: is no text, but NoneType"),
+    ],
+)
+def test_what_a_template_refuses_names_its_file_and_the_query(
+    source: str, message: dict[str, Any], what: str, tokenizer: Tokenizer
+) -> None:
+    template = ChatTemplate(source, where="m/chat_template.jinja")
+    with pytest.raises(RequestError) as caught:
+        Query(messages=(message,)).tokens(tokenizer, template)
+    text = str(caught.value)
+    assert text.startswith(f'm/chat_template.jinja, messages [{{"role": "{message["role"]}"')
+    assert what in text
+    assert text.endswith("; correct these messages, or the template if they are right")
+
+
+def test_a_long_query_is_cut_short_in_an_error(tokenizer: Tokenizer) -> None:
+    with pytest.raises(RequestError) as caught:
+        Query(prompt="x" * 10_000).tokens(tokenizer, ChatTemplate("{{ x.y }}"))
+    assert len(str(caught.value)) < 400
 
 
 def test_a_conversation_needs_a_template(tokenizer: Tokenizer) -> None:

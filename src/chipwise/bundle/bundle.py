@@ -74,7 +74,7 @@ class Bundle:
             return None
         path = self.files[CHAT_TEMPLATE]
         try:
-            return ChatTemplate.from_dict(json.loads(path.read_bytes()))
+            return ChatTemplate.from_dict(json.loads(path.read_bytes()), where=str(path))
         except (ValueError, KeyError, TypeError) as e:
             raise BundleError(f"no chat template ({e})", where=str(path), remedy=_AGAIN) from e
 

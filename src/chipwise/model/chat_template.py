@@ -60,10 +60,16 @@ class _GenerationTag(Extension):
 
 
 class ChatTemplate:
-    """A Jinja chat template, rendered in a sandbox with the names that Hugging Face templates use."""
+    """A Jinja chat template, rendered in a sandbox with the names that Hugging Face templates use.
 
-    def __init__(self, source: str, *, bos_token: str = "", eos_token: str = "") -> None:
+    Attributes:
+        source: Its text.
+        where: The file it is from, for messages; None if it is from none.
+    """
+
+    def __init__(self, source: str, *, bos_token: str = "", eos_token: str = "", where: str | None = None) -> None:
         self.source = source
+        self.where = where
         self.bos_token = bos_token
         self.eos_token = eos_token
         env = ImmutableSandboxedEnvironment(
@@ -77,7 +83,8 @@ class ChatTemplate:
         except TemplateError as e:
             raise ModelFormatError(
                 f"the chat template does not parse ({e})",
-                remedy="correct chat_template in tokenizer_config.json",
+                where=where,
+                remedy="correct the template, or download the model again",
             ) from e
 
     def render(
@@ -109,7 +116,10 @@ class ChatTemplate:
             )
         except _RENDER_ERRORS as e:
             raise RequestError(
-                f"the chat template fails on these messages ({e})", code="invalid_messages", param="messages"
+                f"the chat template fails on these messages ({e})",
+                remedy="send messages of the form the model was trained on, or correct the template",
+                code="invalid_messages",
+                param="messages",
             ) from e
 
     def to_dict(self) -> dict[str, str]:
@@ -117,6 +127,6 @@ class ChatTemplate:
         return {"template": self.source, "bos_token": self.bos_token, "eos_token": self.eos_token}
 
     @classmethod
-    def from_dict(cls, fields: Mapping[str, str]) -> ChatTemplate:
-        """The template that ``to_dict`` wrote."""
-        return cls(fields["template"], bos_token=fields["bos_token"], eos_token=fields["eos_token"])
+    def from_dict(cls, fields: Mapping[str, str], *, where: str | None = None) -> ChatTemplate:
+        """The template that ``to_dict`` wrote, into the file ``where`` if it is in one."""
+        return cls(fields["template"], bos_token=fields["bos_token"], eos_token=fields["eos_token"], where=where)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from chipwise.errors import QueryFileError
+from chipwise.errors import QueryFileError, RequestError
 from chipwise.files import read_bounded
 from chipwise.model.chat_template import ChatTemplate
 from chipwise.model.tokenizer import Tokenizer
@@ -16,6 +16,7 @@ from chipwise.model.tokenizer import Tokenizer
 Message = dict[str, Any]
 
 _MAX_BYTES = 1 << 30
+_SHOWN_CHARACTERS = 120
 _SHAPES = '{"messages": [...]}, {"prompt": "..."} or {"text": "..."}'
 # The longer mark first: UTF-32's begins with UTF-16's.
 _BYTE_ORDER_MARKS = (
@@ -49,12 +50,25 @@ class Query:
         """
         messages = list(self.messages) or [{"role": "user", "content": self.prompt}]
         if template is not None:
-            return tokenizer.encode(template.render(messages), add_bos=False)
+            return tokenizer.encode(_rendered(template, messages), add_bos=False)
         if self.prompt is None:
             raise QueryFileError(
                 "the model has no chat template, so it takes no conversations", remedy='use {"prompt": "..."} lines'
             )
         return tokenizer.encode(self.prompt)
+
+
+def _rendered(template: ChatTemplate, messages: list[Message]) -> str:
+    try:
+        return template.render(messages)
+    except RequestError as e:
+        # What a server says of one request says here neither which query of a file it was nor whose template.
+        asked = json.dumps(messages, ensure_ascii=False)
+        shown = asked if len(asked) <= _SHOWN_CHARACTERS else asked[:_SHOWN_CHARACTERS] + "..."
+        where = f"{template.where or 'chat template'}, messages {shown}"
+        remedy = "correct these messages, or the template if they are right"
+        what = f"{e.where}: {e.what}" if e.where else e.what
+        raise RequestError(what, where=where, remedy=remedy, code=e.code, param=e.param) from e
 
 
 def read_queries(path: Path) -> list[Query]:

@@ -146,9 +146,12 @@ def test_a_jinja_file_wins(tmp_path: Path) -> None:
     template = hf_chat_template(tmp_path)
     assert template is not None
     assert template.render(MESSAGES) == "new 你好"
+    assert template.where == str(tmp_path / "chat_template.jinja")
 
 
 @pytest.mark.parametrize(("template", "message"), [(3, "no text"), ([], "no text"), ("{% if %}", "does not parse")])
 def test_what_is_no_template(template: Any, message: str, tmp_path: Path) -> None:
-    with pytest.raises(ModelFormatError, match=message):
+    with pytest.raises(ModelFormatError, match=message) as caught:
         hf_chat_template(write(tmp_path, tokenizer_config={"chat_template": template}))
+    assert caught.value.where == str(tmp_path / "tokenizer_config.json")
+    assert caught.value.remedy

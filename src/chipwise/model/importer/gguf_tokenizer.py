@@ -55,6 +55,7 @@ def gguf_chat_template(header: GgufHeader) -> ChatTemplate | None:
         source,
         bos_token="" if bos is None else tokens[bos],
         eos_token="" if eos is None else tokens[eos],
+        where=f"{header.path}: tokenizer.chat_template",
     )
 
 

@@ -48,25 +48,30 @@ def hf_chat_template(folder: Path) -> ChatTemplate | None:
     Raises:
         ModelFormatError: A file is malformed, or the template does not parse.
     """
-    source = _template_source(folder)
-    if source is None:
+    found = _template_source(folder)
+    if found is None:
         return None
+    source, file = found
     names = _token_names(folder)
-    return ChatTemplate(source, bos_token=names["bos_token"] or "", eos_token=names["eos_token"] or "")
+    return ChatTemplate(source, bos_token=names["bos_token"] or "", eos_token=names["eos_token"] or "", where=str(file))
 
 
-def _template_source(folder: Path) -> str | None:
-    if (folder / "chat_template.jinja").exists():
-        return read_text(folder / "chat_template.jinja")
+def _template_source(folder: Path) -> tuple[str, Path] | None:
+    """The template's text and the file it is in."""
+    jinja = folder / "chat_template.jinja"
+    if jinja.exists():
+        return read_text(jinja), jinja
     for name in ("tokenizer_config.json", "chat_template.json"):
         template = _optional_json(folder / name).get("chat_template")
         if isinstance(template, list):
             named = {entry.get("name"): entry.get("template") for entry in template if isinstance(entry, dict)}
             template = named.get("default", next(iter(named.values()), named))
         if isinstance(template, str):
-            return template
+            return template, folder / name
         if template is not None:
-            raise ModelFormatError("chat_template is no text", where=str(folder / name))
+            raise ModelFormatError(
+                "chat_template is no text", where=str(folder / name), remedy="correct it, or download the model again"
+            )
     return None
 
 
