@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chipwise.bundle import FileEntry, LogitSample, Manifest, SelfTest, TensorEntry
+from chipwise.bundle import EngineSpec, FileEntry, LogitSample, Manifest, SelfTest, TensorEntry
 from chipwise.bundle.manifest import FORMAT_VERSION
 from chipwise.errors import BundleError
 from chipwise.model.scheme import FLOAT32
@@ -183,3 +183,10 @@ def test_any_field_of_another_type_is_refused_cleanly(field: str, value: object)
 
 def test_context_of_a_self_test() -> None:
     assert SelfTest((1, 2, 3), (4, 5), (LogitSample(0, 1, 0.5),), 0.1).context == 5
+
+
+@pytest.mark.parametrize(
+    ("options", "emulates"), [({}, None), ({"fuse_qdq": True}, None), ({"fuse_qdq": False}, "rk3588")]
+)
+def test_a_graph_that_keeps_its_rounding_emulates_its_target(options: dict[str, bool], emulates: str | None) -> None:
+    assert a_manifest(target="rk3588", engine=EngineSpec("onnxruntime", options)).emulates == emulates

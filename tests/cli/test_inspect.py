@@ -89,6 +89,12 @@ def test_schemes_are_summed_and_ordered_by_bytes() -> None:
     ]
 
 
+def test_an_emulated_bundle_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    emulated = a_manifest(target="rk3588", engine=EngineSpec("fake", {"fuse_qdq": False}))
+    assert main(["inspect", str(write_bundle(tmp_path / "b", manifest=emulated))]) == 0
+    assert "target     rk3588 (its arithmetic emulated by the engine, not compiled for it)" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("missing", [False, True])
 def test_the_lines_of_tensors_add_up_to_the_weights_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], missing: bool

@@ -39,7 +39,8 @@ def _rows(bundle: Bundle) -> Iterator[tuple[str, str]]:
     model, engine = manifest.model, manifest.engine
     options = ", ".join(f"{name}={value}" for name, value in engine.options.items())
     yield "name", manifest.name
-    yield "target", manifest.target
+    emulated = " (its arithmetic emulated by the engine, not compiled for it)" if manifest.emulates else ""
+    yield "target", manifest.target + emulated
     yield "engine", f"{engine.name} ({options})" if options else engine.name
     yield "model", f"{model.source_name} ({model.config.get('arch', 'unknown architecture')}, from {model.source_kind})"
     yield "licence", model.licence or "none stated by the model"

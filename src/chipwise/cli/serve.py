@@ -60,6 +60,8 @@ def serve(
 def _say_ready(model: ServedModel, url: str) -> None:
     session = model.session
     click.echo(f"serving {model.name}: {session.n_slots} requests at once, {session.max_context} tokens each")
+    if model.emulates:
+        click.echo(f"this bundle emulates {model.emulates}'s arithmetic on this machine: its speed is not the chip's")
     click.echo(f"ready at {url}/v1, for any OpenAI client; metrics at {url}/metrics; ask it with")
     click.echo(f"  {_curl(model, url)}")
 

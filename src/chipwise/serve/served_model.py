@@ -20,6 +20,7 @@ class ServedModel:
         chat_template: Its chat template; None if it only completes text.
         created_s: When it was built, in seconds since 1970.
         fingerprint: Changes whenever its answers might; None if unknown.
+        emulates: Name of the chip whose arithmetic it emulates; None if it is what is deployed.
     """
 
     name: str
@@ -28,3 +29,4 @@ class ServedModel:
     chat_template: ChatTemplate | None
     created_s: int
     fingerprint: str | None = None
+    emulates: str | None = None

@@ -102,6 +102,7 @@ def open_model(path: Path, *, n_slots: int, max_context: int | None, threads: in
         chat_template=bundle.chat_template,
         created_s=_created_s(bundle),
         fingerprint=f"fp_{sha256_bytes(manifest.to_json())[:10]}",
+        emulates=manifest.emulates,
     )
 
 
