@@ -82,7 +82,9 @@ def test_parents_that_others_use_by_now_stay(tmp_path: Path) -> None:
 
 def test_a_bundle_that_is_there_is_replaced_only_when_asked(tmp_path: Path) -> None:
     built = write_bundle(tmp_path / "b")
-    with pytest.raises(OutputError, match="a bundle is there already"):
+    with pytest.raises(
+        OutputError, match="a bundle is there already; choose another folder, or replace it with --overwrite"
+    ):
         write_bundle(built)
     write_bundle(built, manifest=a_manifest(name="new"), overwrite=True)
     assert open_bundle(built).manifest.name == "new"

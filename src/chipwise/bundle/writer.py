@@ -208,7 +208,9 @@ def refuse_taken(out_dir: Path, *, overwrite: bool) -> None:
         raise OutputError("exists and is no bundle", where=str(out_dir), remedy="choose a folder that is not there yet")
     if not overwrite:
         raise OutputError(
-            "a bundle is there already", where=str(out_dir), remedy="choose another folder or overwrite it"
+            "a bundle is there already",
+            where=str(out_dir),
+            remedy="choose another folder, or replace it with --overwrite",
         )
 
 
