@@ -54,3 +54,12 @@ def test_wrong_samples_are_one_line(net: Path, tmp_path: Path, capsys: pytest.Ca
     assert error.count("\n") == 0
     assert "has no array 'image'; name the arrays image" in error
     assert not (tmp_path / "b").exists()
+
+
+def test_short_options_and_what_replaces_a_bundle(
+    net: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "manifest.json").write_text("{}")
+    assert main(["build", str(net), "-t", "rk3588", "-r", "w8a8", "-o", str(tmp_path / "b")]) == 2
+    assert "a bundle is there already; choose another folder, or replace it with --overwrite" in capsys.readouterr().err

@@ -19,10 +19,16 @@ from chipwise.verify.gate import parse_overrides
 
 @click.command()
 @click.argument("model")
-@click.option("--target", required=True, help="Name of the target; see `chipwise targets`.")
+@click.option("--target", "-t", required=True, help="Name of the target; see `chipwise targets`.")
 @click.option("-o", "--output", "out", required=True, type=click.Path(path_type=Path), help="Folder of the bundle.")
-@click.option("--recipe", default="auto", show_default=True, help="auto, fp32, w8a8, w8a16, w4a16, w4a16_g64, ...")
-@click.option("--queries", type=click.Path(path_type=Path), help="Your queries, one JSON a line: calibration data.")
+@click.option(
+    "--recipe", "-r", default="auto", show_default=True, help="auto, fp32, w8a8, w8a16, w4a16, w4a16_g64, ..."
+)
+@click.option(
+    "--queries",
+    type=click.Path(path_type=Path),
+    help="Your queries, one JSON a line: to calibrate, and without a suite to verify on.",
+)
 @click.option(
     "--samples",
     type=click.Path(path_type=Path),
