@@ -66,8 +66,9 @@ def try_commands(bundle: Path) -> None:
     print("commands answer, and `build` says what it needs")
 
 
-def serve_and_ask(bundle: Path) -> None:
+def serve_and_ask(bundle: Path, suite: Path) -> None:
     """Serve on a free port, ask in every way, stop with Ctrl-C."""
+    case = json.loads(suite.read_text("utf-8").splitlines()[0])
     server = subprocess.Popen(
         [CHIPWISE, "serve", str(bundle), "--port", "0", "--slots", "2", "--context", "256"],
         stdout=subprocess.PIPE,
@@ -75,7 +76,7 @@ def serve_and_ask(bundle: Path) -> None:
         env={**os.environ, "PYTHONUNBUFFERED": "1"},
     )
     try:
-        ask(ready_url(server))
+        ask(ready_url(server), case)
         server.send_signal(signal.SIGINT)
         rest, _ = server.communicate(timeout=30)
     finally:
@@ -94,12 +95,12 @@ def ready_url(server: subprocess.Popen[str]) -> str:
     sys.exit(f"the server ended with {server.wait()} before it was ready")
 
 
-def ask(url: str) -> None:
-    """A chat as a whole and streamed say the same; the other routes answer; a bad request is refused."""
+def ask(url: str, case: dict[str, Any]) -> None:
+    """A case of the suite is answered right, as a whole and streamed; other routes answer; a bad request is refused."""
     chat: dict[str, Any] = {
         "model": json.loads(fetch(f"{url}/v1/models"))["data"][0]["id"],
-        "messages": [{"role": "user", "content": "Turn on the light in the kitchen."}],
-        "max_tokens": 32,
+        "messages": case["messages"],
+        "max_tokens": 64,
         "temperature": 0,
     }
     whole = json.loads(fetch(f"{url}/v1/chat/completions", chat))["choices"][0]["message"]["content"]
@@ -108,8 +109,9 @@ def ask(url: str) -> None:
     require(events[-1] == "[DONE]", f"the stream ends with {events[-1]}")
     choices = [choice for event in events[:-1] for choice in json.loads(event)["choices"]]
     streamed = "".join(choice["delta"].get("content") or "" for choice in choices)
-    require(bool(whole) and streamed == whole, f"streamed {streamed!r}, as a whole {whole!r}")
-    print(f"answer: {whole}")
+    require(streamed == whole, f"streamed {streamed!r}, as a whole {whole!r}")
+    require(whole == case["expected"], f"{case['id']} is answered {whole!r}, not {case['expected']!r}")
+    print(f"{case['id']} is answered right: {whole}")
     require("chipwise" in fetch(f"{url}/metrics"), "no metrics")
     fetch(f"{url}/health")
     fetch(f"{url}/v1/chat/completions", {**chat, "messages": "hello"}, status=400)
@@ -136,12 +138,12 @@ def require(holds: bool, message: str) -> None:
 
 
 def main() -> None:
-    """Run all steps on the bundle named."""
-    bundle = Path(sys.argv[1])
+    """Run all steps on the bundle named, whose model gets the first case of the suite named right."""
+    bundle, suite = Path(sys.argv[1]), Path(sys.argv[2])
     check_environment()
     import_device_side()
     try_commands(bundle)
-    serve_and_ask(bundle)
+    serve_and_ask(bundle, suite)
     print("device tier passed")
 
 
