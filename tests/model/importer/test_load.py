@@ -34,6 +34,14 @@ def test_suffixes_in_capitals(tmp_path: Path) -> None:
     assert load_model(small_gguf(tmp_path / "M.GGUF")).source.kind == "gguf"
 
 
+@pytest.mark.parametrize("ref", ["", "  "])
+def test_an_empty_reference_is_not_the_folder_one_is_in(ref: str) -> None:
+    with pytest.raises(InputError, match="MODEL is empty") as caught:
+        load_model(ref)
+    assert caught.value.where is None
+    assert "give a Hugging Face folder" in str(caught.value)
+
+
 @pytest.mark.parametrize("name", ["missing", "missing.gguf", "no/such/folder", ""])
 def test_no_such_path(name: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"no such file or folder|no config.json"):

@@ -27,6 +27,9 @@ def load_model(ref: str | Path, *, max_context: int | None = None) -> Model:
         InputError: There is no such file, or it is no model.
         ModelFormatError: The model is truncated, incomplete, or of an unsupported kind.
     """
+    if not str(ref).strip():
+        # Path would take it for the folder one is in.
+        raise InputError("MODEL is empty", remedy=_ACCEPTED)
     if str(ref).startswith(PREFIX):
         folder, name = fetch_model(str(ref))
         return load_huggingface(folder, max_context, name)
