@@ -153,7 +153,17 @@ def test_missing_bundle_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "no such folder" in error
 
 
-@pytest.mark.parametrize("options", [["--slots", "0"], ["--port", "70000"], ["--context", "x"], ["--grace", "-1"]])
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--slots", "0"],
+        ["--port", "70000"],
+        ["--context", "x"],
+        ["--grace", "-1"],
+        ["--grace", "nan"],
+        ["--grace", "inf"],
+    ],
+)
 def test_bad_options(bundle: Path, options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["serve", str(bundle), *options]) == 2
     assert options[0] in capsys.readouterr().err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shlex
 from pathlib import Path
 
@@ -15,6 +16,13 @@ from chipwise.serve.server import serve as run
 from chipwise.serve.settings import ServeSettings
 
 _DEFAULT = ServeSettings()
+
+
+def _finite(_: click.Context, option: click.Parameter, value: float) -> float:
+    # NaN lies in every range of click's.
+    if not math.isfinite(value):
+        raise click.BadParameter(f"{value} is no time in seconds.", param=option)
+    return value
 
 
 @click.command()
@@ -40,6 +48,7 @@ _DEFAULT = ServeSettings()
 @click.option(
     "--grace",
     type=click.FloatRange(0),
+    callback=_finite,
     default=_DEFAULT.grace_s,
     show_default=True,
     help="Seconds that running requests get after Ctrl-C.",
