@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +31,7 @@ def test_steps_verdicts_and_what_was_not_run_are_printed(
     assert "pass output_cosine" in out
     assert "not run: compile for rk3588 (needs the rknn toolkit" in out
     assert "note: Emulated: rk3588's arithmetic" in out
+    assert re.search(r"note: Only \d samples were verified: so few prove little", out)
     assert f"bundle: {tmp_path / 'b'}" in out
 
 

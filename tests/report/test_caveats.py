@@ -45,5 +45,11 @@ def test_no_case_at_all_is_for_the_gate_to_say() -> None:
     assert _said(Quality(())) == ""
 
 
+@pytest.mark.parametrize(("n", "said"), [(6, "Only 6 samples were verified"), (FEW_CASES, ""), (0, "")])
+def test_few_samples_of_a_graph_prove_little(n: int, said: str) -> None:
+    assert " ".join(caveats(replace(BARE, samples=n))).startswith(said)
+    assert bool(caveats(replace(BARE, samples=n))) is bool(said)
+
+
 def test_an_emulated_chip_is_named() -> None:
     assert "Emulated: rk3588's arithmetic" in _said(None, "rk3588")

@@ -36,6 +36,7 @@ def build_report(
     layers: tuple[LayerCosine, ...],
     not_run: Sequence[NotRun],
     quality: Quality | None = None,
+    samples: int | None = None,
 ) -> Report:
     """The report of a build.
 
@@ -48,6 +49,7 @@ def build_report(
         layers: Cosines along the graph.
         not_run: What was not done, beside compiling for a chip that is emulated.
         quality: What verification measured on a language model.
+        samples: How many samples a plain graph was verified on.
     """
     chosen, model, target = found.chosen, found.model, found.target
     emulates = chosen.candidate.emulates
@@ -68,6 +70,7 @@ def build_report(
         hardware=hardware(look()),
         provenance=_provenance(found, data),
         emulates=emulates,
+        samples=samples,
     )
 
 

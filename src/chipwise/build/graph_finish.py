@@ -60,7 +60,7 @@ def write_graph_bundle(options: BuildOptions, found: GraphResult, steps: Sequenc
         report = build_report(
             found, steps, stored, weights_bytes=weights_bytes,
             data={"samples": found.samples.source}, layers=(*chosen.outputs, *chosen.layers),
-            not_run=tuple(_not_run(found.samples)),
+            not_run=tuple(_not_run(found.samples)), samples=len(found.samples.held_out),
         )  # fmt: skip
         return commit(writer, manifest, report)
 

@@ -19,11 +19,16 @@ def _caveats(report: Report) -> Iterator[str]:
     if report.emulates:
         yield f"Emulated: {report.emulates}'s arithmetic was computed on this machine, nothing ran on the chip."
     quality = report.quality
-    if quality is None or not quality.cases:
+    if quality is None:
+        yield from _few(report.samples or 0, "sample")
         return
-    if not quality.fidelity:
+    if quality.cases and not quality.fidelity:
         what = "Drift only: your" if quality.answer else "Your"
         yield f"{what} task was not scored; give --suite with cases that have keywords."
-    n = len(quality.cases)
-    if n < FEW_CASES:
-        yield f"Only {n} case{' was' if n == 1 else 's were'} verified: so few prove little."
+    yield from _few(len(quality.cases), "case")
+
+
+def _few(n: int, what: str) -> Iterator[str]:
+    # None at all is for the gate to say.
+    if 0 < n < FEW_CASES:
+        yield f"Only {n} {what}{' was' if n == 1 else 's were'} verified: so few prove little."

@@ -124,6 +124,7 @@ class Report:
         versions: Versions by package.
         provenance: Where everything came from (``model source``, ``model sha256``, ``suite sha256``, ``command``).
         emulates: Name of the chip whose arithmetic was emulated; None if what was measured is what is deployed.
+        samples: Samples that a plain graph was verified on; None for a language model, which has cases.
         created: When, ISO 8601 in UTC.
         schema_version: Version of this format.
     """
@@ -148,6 +149,7 @@ class Report:
     versions: dict[str, str] = field(default_factory=versions)
     provenance: dict[str, str] = field(default_factory=dict)
     emulates: str | None = None
+    samples: int | None = None
     created: str = field(default_factory=lambda: datetime.now(timezone.utc).isoformat(timespec="seconds"))
     schema_version: int = SCHEMA_VERSION
 
