@@ -11,6 +11,7 @@ import pytest
 from chipwise.bundle import BundleWriter, EngineSpec, Manifest, ModelInfo, TensorEntry, bundle, record_self_test
 from chipwise.cli.main import main
 from chipwise.engine import Session
+from chipwise.errors import OutputError
 from chipwise.model.scheme import FLOAT32
 from chipwise.report.report import Report
 from chipwise.verify.generate import Prompt, generate
@@ -157,7 +158,7 @@ def test_the_report_is_written(tmp_path: Path, suite: Path, capsys: pytest.Captu
 def test_cases_beyond_the_models_context_are_named(
     tmp_path: Path, suite: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(built(tmp_path / "b", context=12), "--suite", suite) == 1
+    assert run(built(tmp_path / "b", context=18), "--suite", suite) == 1
     assert "FAIL  Cases not run" in capsys.readouterr().out
 
 
@@ -208,6 +209,41 @@ def test_an_output_folder_that_cannot_be_made(tmp_path: Path, suite: Path, capsy
     (tmp_path / "file").write_text("")
     assert run(built(tmp_path / "b"), "--suite", suite, "-o", tmp_path / "file" / "out") == 2
     assert "cannot write" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("full_at", ["report.json", "report.html"])
+@pytest.mark.parametrize("there", [True, False])
+def test_a_full_disk_leaves_no_folder_behind(
+    tmp_path: Path, suite: Path, monkeypatch: pytest.MonkeyPatch, full_at: str, there: bool
+) -> None:
+    def write(path: Path, data: str | bytes) -> None:
+        if path.name == full_at:
+            raise OutputError("no space left to write", where=str(path))
+        path.touch()
+
+    monkeypatch.setattr("chipwise.cli.verify.write_atomic", write)
+    out = tmp_path / "deep" / "out"
+    if there:
+        out.mkdir(parents=True)
+        (out / "theirs").touch()
+    assert run(built(tmp_path / "b"), "--suite", suite, "-o", out) == 2
+    assert (tmp_path / "deep").exists() == there
+    assert not there or (out / "theirs").exists()
+
+
+@pytest.mark.parametrize("compared", [True, False])
+def test_a_suite_of_which_no_case_fits(
+    tmp_path: Path, suite: Path, capsys: pytest.CaptureFixture[str], compared: bool
+) -> None:
+    bundle, out = built(tmp_path / "b", context=9), tmp_path / "out"
+    suite.write_text(json.dumps({"id": "long", "prompt": "w5 " * 30}))
+    more = ["--reference", built(tmp_path / "r")] if compared else []
+    assert run(bundle, "--suite", suite, "-o", out, *more) == 2
+    said, err = capsys.readouterr()
+    assert "no case fits the context of 9 tokens" in err
+    assert err.count("\n") == 1
+    assert said == ""
+    assert not out.exists()
 
 
 def test_a_terminal_gets_a_bar(

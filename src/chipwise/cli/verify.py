@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import click
@@ -64,10 +64,7 @@ def verify(
     quality = _run(suite, ours, theirs, slots, threads)
     report = _report(suite, ours, theirs, quality, thresholds)
     if output:
-        with writing(output):
-            output.mkdir(parents=True, exist_ok=True)
-        write_atomic(output / "report.json", report.to_json())
-        write_atomic(output / "report.html", render_html(report))
+        _write(output, {"report.json": report.to_json(), "report.html": render_html(report)})
     if as_json:
         click.echo(report.to_json(), nl=False)
     else:
@@ -80,6 +77,24 @@ def verify(
 def weight_bits(bundle: Bundle) -> int:
     """Bits of the narrowest weights of a bundle, which set what may be asked of it."""
     return min((tensor.scheme.bits for tensor in bundle.manifest.tensors.values()), default=_FLOAT_BITS)
+
+
+def _write(folder: Path, texts: Mapping[str, str | bytes]) -> None:
+    """Write files into a folder; if they cannot be written, a folder made for them goes again."""
+    made = [place for place in (folder, *folder.parents) if not place.exists()]
+    try:
+        with writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+        for name, text in texts.items():
+            write_atomic(folder / name, text)
+    except BaseException:
+        with suppress(OSError):  # something else lies in it by now, or it was never made
+            if made:
+                for name in texts:
+                    (folder / name).unlink(missing_ok=True)
+            for place in made:
+                place.rmdir()
+        raise
 
 
 def _run(suite: Suite, ours: Bundle, theirs: Bundle | None, slots: int, threads: int | None) -> Quality:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from chipwise.engine import Session
+from chipwise.errors import QueryFileError
 from chipwise.model.chat_template import ChatTemplate
 from chipwise.model.tokenizer import Tokenizer
 from chipwise.report.quality import Quality
@@ -52,7 +53,14 @@ def verify(
 
     Raises:
         EngineError: A runtime failed, or the two have different vocabularies.
+        QueryFileError: No case fits the context, so nothing could be judged.
     """
+    context = candidate.max_context if reference is None else min(candidate.max_context, reference.max_context)
+    if prompts and all(prompt.context > context for prompt in prompts):
+        raise QueryFileError(
+            f"no case fits the context of {context} tokens with its answer",
+            remedy="give shorter cases, or a bundle built with a larger --context",
+        )
     eos_ids = tokenizer.special.eos_ids
     if reference is not None:
         compared = compare(reference, candidate, prompts, eos_ids=eos_ids, progress=progress)
