@@ -72,7 +72,7 @@ def test_samples_of_another_domain_are_a_finding(files: Path, tmp_path: Path) ->
     for i, spread in enumerate([8.0] * 2 + [1.0] * 6):
         write_images(folder / f"{i}.npz", 1, spread)
     far = _net(
-        files, tmp_path / "far", "rk3588", "w8a8", samples=folder, gate={"output_cosine": 0, "channel_cosine": -1}
+        files, tmp_path / "far", "rk3588", "w8a8", samples=folder, gate={"output_cosine": 0, "channel_cosine": 0}
     )
     near = _net(files, tmp_path / "near", "rk3588", "w8a8")
     assert "calibration_range" in {finding.rule for finding in far.report.findings}
