@@ -155,6 +155,17 @@ def test_read_bounded_names_what_is_there_instead(tmp_path: Path) -> None:
         read_bounded(tmp_path / "loop", 10)
 
 
+def test_read_bounded_says_what_to_do(tmp_path: Path) -> None:
+    for path in (tmp_path / "none", tmp_path):
+        with pytest.raises(InputError, match="; name another"):
+            read_bounded(path, 10, remedy="name another")
+        with pytest.raises(InputError, match="; correct the path"):
+            read_bounded(path, 10)
+    (tmp_path / "long").write_bytes(b"12345")
+    with pytest.raises(InputError, match="; check that it is the file you meant"):
+        read_bounded(tmp_path / "long", 4)
+
+
 def test_read_bounded_of_an_endless_device() -> None:
     with pytest.raises(InputError, match="not a file"):
         read_bounded(Path("/dev/zero"), 10)

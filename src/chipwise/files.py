@@ -135,13 +135,16 @@ def _umask() -> int:
     return mask
 
 
-def read_bounded(path: Path, max_bytes: int, *, error: type[InputError] = InputError) -> bytes:
+def read_bounded(
+    path: Path, max_bytes: int, *, error: type[InputError] = InputError, remedy: str = "correct the path"
+) -> bytes:
     """The content of a file of at most ``max_bytes`` bytes.
 
     Args:
         path: The file.
         max_bytes: The most to read.
         error: The class of error to raise.
+        remedy: What to do if no such file lies there.
 
     Raises:
         InputError: The file is missing, unreadable, no regular file, too large, or a Git LFS pointer.
@@ -149,13 +152,17 @@ def read_bounded(path: Path, max_bytes: int, *, error: type[InputError] = InputE
     where = str(path)
     try:
         if not path.is_file():
-            raise error("no such file" if not path.exists() else "not a file", where=where)
+            raise error("no such file" if not path.exists() else "not a file", where=where, remedy=remedy)
         with path.open("rb") as stream:
             data = stream.read(max_bytes + 1)
     except OSError as e:
-        raise error(f"cannot read ({e.strerror})", where=where) from e
+        raise error(f"cannot read ({e.strerror})", where=where, remedy="make it a file that you may read") from e
     if len(data) > max_bytes:
-        raise error(f"larger than the {max_bytes} bytes such a file may have", where=where)
+        raise error(
+            f"larger than the {max_bytes} bytes such a file may have",
+            where=where,
+            remedy="check that it is the file you meant",
+        )
     if data.startswith(_LFS_HEAD):
         raise error("a Git LFS pointer, not the file itself", where=where, remedy="run `git lfs pull`")
     return data

@@ -185,6 +185,14 @@ def test_a_folder_or_an_lfs_pointer_in_place_of_a_file(built: Path) -> None:
         open_bundle(built)
 
 
+def test_what_is_missing_comes_with_what_to_do(built: Path) -> None:
+    with pytest.raises(BundleError, match="no such folder; name a folder `chipwise build` made"):
+        open_bundle(built / "none")
+    (built / "manifest.sha256").unlink()
+    with pytest.raises(BundleError, match=r"manifest\.sha256: no such file; copy or build the bundle again"):
+        open_bundle(built)
+
+
 @pytest.mark.parametrize("name", ["../../secret", "/etc/hostname", "../manifest.json"])
 def test_a_resealed_manifest_cannot_reach_outside(built: Path, name: str) -> None:
     fields = json.loads((built / "manifest.json").read_bytes())

@@ -139,9 +139,9 @@ def test_malformed_lines_are_named_by_number(line: str, message: str, tmp_path: 
 
 
 def test_missing_file_folder_and_pointer(tmp_path: Path) -> None:
-    with pytest.raises(QueryFileError, match="no such file"):
+    with pytest.raises(QueryFileError, match="no such file; name a file with lines like"):
         read_queries(tmp_path / "none.jsonl")
-    with pytest.raises(QueryFileError, match="not a file"):
+    with pytest.raises(QueryFileError, match="not a file; name a file with lines like"):
         read_queries(tmp_path)
     with pytest.raises(QueryFileError, match="LFS pointer"):
         read_queries(write(tmp_path / "q.txt", "version https://git-lfs.github.com/spec/v1\noid sha256:1\n"))

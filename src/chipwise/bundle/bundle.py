@@ -35,6 +35,7 @@ from chipwise.model.tokenizer import Tokenizer
 _HASH_THREADS = 4
 
 _AGAIN = "copy or build the bundle again"
+_NAME_ONE = "name a folder `chipwise build` made"
 
 
 @dataclass(frozen=True)
@@ -160,7 +161,7 @@ def open_bundle(path: Path) -> Bundle:
         BundleError: The folder is no bundle, incomplete, altered, or of a newer format.
     """
     if not path.is_dir():
-        raise BundleError("no such folder" if not path.exists() else "not a folder", where=str(path))
+        raise BundleError("no such folder" if not path.exists() else "not a folder", where=str(path), remedy=_NAME_ONE)
     manifest = _read_manifest(path)
     folder = path / FILES
     entries = {entry.file: entry for entry in manifest.files.values()}
@@ -176,11 +177,9 @@ def open_bundle(path: Path) -> Bundle:
 def _read_manifest(path: Path) -> Manifest:
     place = path / MANIFEST
     if not place.exists():
-        raise BundleError(
-            f"no bundle: it has no {MANIFEST}", where=str(path), remedy="name a folder `chipwise build` made"
-        )
-    data = read_bounded(place, MAX_MANIFEST_BYTES, error=BundleError)
-    digest = read_bounded(path / MANIFEST_DIGEST, MAX_MANIFEST_BYTES, error=BundleError)
+        raise BundleError(f"no bundle: it has no {MANIFEST}", where=str(path), remedy=_NAME_ONE)
+    data = read_bounded(place, MAX_MANIFEST_BYTES, error=BundleError, remedy=_AGAIN)
+    digest = read_bounded(path / MANIFEST_DIGEST, MAX_MANIFEST_BYTES, error=BundleError, remedy=_AGAIN)
     if digest != digest_line(sha256_bytes(data)):
         raise BundleError(f"altered: its digest is not the one in {MANIFEST_DIGEST}", where=str(place), remedy=_AGAIN)
     return Manifest.from_json(data, where=str(place))

@@ -104,7 +104,7 @@ def _packed(arrays: Arrays) -> bytes:
 
 
 def _unpacked(path: Path) -> dict[str, npt.NDArray[Any]]:
-    data = read_bounded(path, _MAX_BYTES, error=BundleError)
+    data = read_bounded(path, _MAX_BYTES, error=BundleError, remedy="copy or build the bundle again")
     try:
         with np.load(io.BytesIO(data), allow_pickle=False) as file:
             return {str(name): file[f"arr_{i}"] for i, name in enumerate(file["arr_0"], start=1)}

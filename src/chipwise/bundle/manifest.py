@@ -29,6 +29,8 @@ TEST_OUTPUTS = "self_test_outputs"
 OWN_ROLES = frozenset({TOKENIZER, SPECIAL_TOKENS, CHAT_TEMPLATE, TEST_INPUTS, TEST_OUTPUTS})
 """Roles of files that are read by chipwise; all others are the engine's."""
 
+_AGAIN = "copy or build the bundle again"
+
 # Both patterns admit a bare file name only: no folder, no "..", nothing hidden.
 _STORED_NAME = re.compile(r"[0-9a-f]{64}(\.[a-z0-9_]{1,16}){0,3}")
 DocumentName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}(\.[a-z0-9]{1,8}){1,2}$")]
@@ -106,19 +108,25 @@ class Manifest:
         """
         for role, entry in self.files.items():
             if not _STORED_NAME.fullmatch(entry.file) or entry.file.split(".")[0] != entry.sha256:
-                raise BundleError(f"file of role {role} has the name {entry.file!r}, not its digest", where=where)
+                raise BundleError(
+                    f"file of role {role} has the name {entry.file!r}, not its digest", where=where, remedy=_AGAIN
+                )
         for name, document in self.documents.items():
             if document.file != name:
-                raise BundleError(f"document {name} has the name {document.file!r}", where=where)
+                raise BundleError(f"document {name} has the name {document.file!r}", where=where, remedy=_AGAIN)
         missing = [role for role in (GRAPH, TEST_INPUTS, TEST_OUTPUTS) if role not in self.files]
         if self.graph_test is not None and missing:
-            raise BundleError(f"a graph is tested, but no file has the role {missing[0]!r}", where=where)
+            raise BundleError(f"a graph is tested, but no file has the role {missing[0]!r}", where=where, remedy=_AGAIN)
         for name, tensor in self.tensors.items():
             if tensor.role not in self.files:
-                raise BundleError(f"tensor {name} lies in {tensor.role!r}, which is no file's role", where=where)
+                raise BundleError(
+                    f"tensor {name} lies in {tensor.role!r}, which is no file's role", where=where, remedy=_AGAIN
+                )
             end, size = (tensor.offset_bytes or 0) + (tensor.bytes or 0), self.files[tensor.role].bytes
             if end > size:
-                raise BundleError(f"tensor {name} ends at byte {end} of {size} in {tensor.role!r}", where=where)
+                raise BundleError(
+                    f"tensor {name} ends at byte {end} of {size} in {tensor.role!r}", where=where, remedy=_AGAIN
+                )
 
     @classmethod
     def from_json(cls, data: bytes, *, where: str) -> Manifest:
@@ -137,7 +145,7 @@ class Manifest:
         except ValidationError as e:
             first = e.errors(include_url=False)[0]
             place = ".".join(str(part) for part in first["loc"]) or "the whole"
-            raise BundleError(f"field {place}: {first['msg']}", where=where, remedy="build the bundle again") from e
+            raise BundleError(f"field {place}: {first['msg']}", where=where, remedy=_AGAIN) from e
         manifest.check(where=where)
         return manifest
 
@@ -146,12 +154,12 @@ def _check_version(data: bytes, where: str) -> None:
     try:
         fields = json.loads(data)
     except ValueError as e:  # UnicodeDecodeError is one, too
-        raise BundleError(f"not JSON ({e})", where=where, remedy="build the bundle again") from e
+        raise BundleError(f"not JSON ({e})", where=where, remedy=_AGAIN) from e
     except RecursionError as e:
-        raise BundleError("nested too deeply", where=where, remedy="build the bundle again") from e
+        raise BundleError("nested too deeply", where=where, remedy=_AGAIN) from e
     version = fields.get("format_version") if isinstance(fields, dict) else None
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
-        raise BundleError("not a bundle's manifest: it has no format_version", where=where)
+        raise BundleError("not a bundle's manifest: it has no format_version", where=where, remedy=_AGAIN)
     if version > FORMAT_VERSION:
         raise BundleError(
             f"made by a newer chipwise (format {version}, this one reads up to {FORMAT_VERSION})",

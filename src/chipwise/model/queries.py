@@ -98,7 +98,7 @@ def numbered_lines(path: Path) -> list[tuple[int, str]]:
 
 
 def _decoded(path: Path) -> str:
-    raw = read_bounded(path, _MAX_BYTES, error=QueryFileError)
+    raw = read_bounded(path, _MAX_BYTES, error=QueryFileError, remedy=f"name a file with lines like {_SHAPES}")
     try:
         if _wide(raw) is None:
             return raw.decode("utf-8-sig")
@@ -187,5 +187,9 @@ def _text(value: Any, name: str, where: str) -> str:
     try:
         value.encode("utf-8")
     except UnicodeEncodeError as e:
-        raise QueryFileError(f"{name} holds half a character (\\u{ord(value[e.start]):04x})", where=where) from e
+        raise QueryFileError(
+            f"{name} holds half a character (\\u{ord(value[e.start]):04x})",
+            where=where,
+            remedy="write the whole character",
+        ) from e
     return value

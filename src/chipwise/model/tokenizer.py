@@ -96,7 +96,11 @@ class Tokenizer:
             fields["eos_ids"] = tuple(fields["eos_ids"])
             special = SpecialTokens(**fields)
         except (OSError, ValueError, TypeError, KeyError) as e:
-            raise ModelFormatError(f"unreadable special tokens ({e})", where=str(special_json)) from e
+            raise ModelFormatError(
+                f"unreadable special tokens ({e})",
+                where=str(special_json),
+                remedy="download the model or copy the bundle again",
+            ) from e
         return cls(load_fast_tokenizer(tokenizer_json), special)
 
 
@@ -111,7 +115,11 @@ def load_fast_tokenizer(path: Path) -> FastTokenizer:
         fast.no_padding()
         fast.no_truncation()
     except OSError as e:
-        raise ModelFormatError(f"cannot read the tokenizer ({e.strerror})", where=str(path)) from e
+        raise ModelFormatError(
+            f"cannot read the tokenizer ({e.strerror})",
+            where=str(path),
+            remedy="download the model or copy the bundle again",
+        ) from e
     except Exception as e:  # tokenizers raises bare Exception for malformed files
         raise ModelFormatError(
             f"not a tokenizer.json ({e})",

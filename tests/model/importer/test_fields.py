@@ -10,7 +10,7 @@ from chipwise.model.importer.fields import MOST_LAYERS, Fields
 
 @pytest.mark.parametrize("value", [0, -1, 2**31, 10**400, True, 1.5, "3", None, [3]])
 def test_no_whole_number(value: object) -> None:
-    with pytest.raises(ModelFormatError, match=r"n is .*, expected a whole number above 0"):
+    with pytest.raises(ModelFormatError, match=r"n is .*, expected a whole number above 0.*; correct it, or download"):
         Fields({"n": value}, "config.json").integer("n")
 
 

@@ -134,3 +134,12 @@ def test_a_hub_model_without_a_config(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(hub, "snapshot_download", lambda *_, **__: str(tmp_path))
     with pytest.raises(ModelFormatError, match=r"config\.json"):
         load_model("hf:org/name")
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer.json"])
+def test_a_folder_in_place_of_a_file_comes_with_what_to_do(name: str, tmp_path: Path) -> None:
+    folder = write_hf(tmp_path / "hf", LLAMA, decoder_arrays(LLAMA))
+    (folder / name).unlink(missing_ok=True)
+    (folder / name).mkdir()
+    with pytest.raises(InputError, match=rf"{name}: not a file; download the model again"):
+        load_model(folder)

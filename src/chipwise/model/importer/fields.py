@@ -113,7 +113,9 @@ class Fields:
 
     def _error(self, name: str, value: Any, wanted: str) -> ModelFormatError:
         shown = "missing" if value is None else f"{str(value)[:60]!r}"
-        return ModelFormatError(f"{name} is {shown}, expected {wanted}", where=self.where)
+        return ModelFormatError(
+            f"{name} is {shown}, expected {wanted}", where=self.where, remedy="correct it, or download the model again"
+        )
 
 
 def read_json(path: Path) -> Fields:

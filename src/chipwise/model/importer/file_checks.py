@@ -25,7 +25,8 @@ def check_file(path: Path) -> int:
         size = path.stat().st_size
         path.open("rb").close()
     except OSError as e:
-        raise ModelFormatError(f"cannot read the file ({e.strerror})", where=where) from e
+        remedy = "make it a file that you may read"
+        raise ModelFormatError(f"cannot read the file ({e.strerror})", where=where, remedy=remedy) from e
     if not size:
         raise ModelFormatError("the file is empty", where=where, remedy="download the model again")
     if is_lfs_pointer(path):
@@ -41,7 +42,7 @@ def read_text(path: Path) -> str:
     Raises:
         ModelFormatError: The file is missing, unreadable, a Git-LFS pointer, or not UTF-8.
     """
-    raw = read_bounded(path, _MAX_TEXT_BYTES, error=ModelFormatError)
+    raw = read_bounded(path, _MAX_TEXT_BYTES, error=ModelFormatError, remedy="download the model again")
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as e:

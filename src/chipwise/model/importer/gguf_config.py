@@ -104,7 +104,9 @@ def _rope(arch: str, fields: Fields, raw: GgufTensors, common: dict[str, Any], m
         factors = np.array(_vector(raw, "rope_freqs.weight"), np.float32)
         if len(factors) != dim // 2 or not (factors > 0).all():
             raise ModelFormatError(
-                f"rope_freqs.weight has {len(factors)} values, expected {dim // 2} above 0", where=raw.where
+                f"rope_freqs.weight has {len(factors)} values, expected {dim // 2} above 0",
+                where=raw.where,
+                remedy="download the model again",
             )
         return RopeConfig(theta, dim, tuple((plain_frequencies(theta, dim) / factors).tolist()))
     return rope_config(

@@ -80,4 +80,8 @@ class GgufVocabulary:
 
     def error(self, what: str) -> ModelFormatError:
         """The error to raise when no tokenizer can be built from these lists."""
-        return ModelFormatError(f"cannot build the tokenizer: {what}", where=self.where)
+        return ModelFormatError(
+            f"cannot build the tokenizer: {what}",
+            where=self.where,
+            remedy="take another copy or conversion of the model",
+        )

@@ -19,6 +19,7 @@ from chipwise.model.model import Model, ModelSource
 
 # Protocol buffers hold at most 2 GiB in one message.
 _MAX_FILE_BYTES = (1 << 31) - 1
+_AGAIN = "download or export it again"
 
 
 def load_onnx(path: Path) -> Model:
@@ -50,15 +51,13 @@ def _parsed(path: Path) -> onnx.ModelProto:
     try:
         model = onnx.load(path, load_external_data=False)
     except (DecodeError, OSError, ValueError) as e:
-        raise ModelFormatError(
-            "the file is truncated or no ONNX file", where=str(path), remedy="download or export it again"
-        ) from e
+        raise ModelFormatError("the file is truncated or no ONNX file", where=str(path), remedy=_AGAIN) from e
     # protobuf reads a file cut between two fields without complaint: the operator sets come after the graph
     if not model.graph.node or not model.opset_import:
         raise ModelFormatError(
             "the file is truncated: it has no nodes or no operator set",
             where=str(path),
-            remedy="download or export it again",
+            remedy=_AGAIN,
         )
     return model
 
@@ -86,9 +85,13 @@ def _check_external(tensor: onnx.TensorProto, path: Path) -> None:
         # A name no file can have (a NUL byte, a loop of links) is refused by the system, not by Path.
         inside = data.resolve().is_relative_to(path.parent.resolve())
     except (KeyError, TypeError, ValueError, OSError, RuntimeError) as e:
-        raise ModelFormatError(f"tensor {tensor.name} has damaged external data ({e})", where=str(path)) from e
+        raise ModelFormatError(
+            f"tensor {tensor.name} has damaged external data ({e})", where=str(path), remedy=_AGAIN
+        ) from e
     if min(offset, length, *tensor.dims) < 0:
-        raise ModelFormatError(f"tensor {tensor.name} has damaged external data (a size below 0)", where=str(path))
+        raise ModelFormatError(
+            f"tensor {tensor.name} has damaged external data (a size below 0)", where=str(path), remedy=_AGAIN
+        )
     if not inside:
         raise ModelFormatError(
             f"tensor {tensor.name} lies in {str(data)!r}, outside the model's folder",
@@ -102,7 +105,7 @@ def _check_external(tensor: onnx.TensorProto, path: Path) -> None:
         raise ModelFormatError(
             f"the external data is truncated: tensor {tensor.name} ends at byte {end:,} of {size:,}",
             where=str(data),
-            remedy="download or export it again",
+            remedy=_AGAIN,
         )
 
 

@@ -106,7 +106,9 @@ class PlacedWeights:
     def _place(self, name: str) -> Place:
         place = self._places.get(name)
         if place is None:
-            raise ModelFormatError(f"there is no weight {name}", where=self._raw.where)
+            raise ModelFormatError(
+                f"there is no weight {name}", where=self._raw.where, remedy="download the model again"
+            )
         return place
 
     def _row_count(self, place: Place) -> int:

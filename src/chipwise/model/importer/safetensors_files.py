@@ -86,7 +86,11 @@ def _files(folder: Path) -> dict[Path, set[str]]:
         promised: dict[Path, set[str]] = {}
         for name, file in read_json(folder / _INDEX).section("weight_map").values.items():
             if not isinstance(file, str) or "/" in file or "\\" in file:
-                raise ModelFormatError(f"{name} lies in {file!r}, which is no file name", where=str(folder / _INDEX))
+                raise ModelFormatError(
+                    f"{name} lies in {file!r}, which is no file name",
+                    where=str(folder / _INDEX),
+                    remedy="download the model again",
+                )
             promised.setdefault(folder / file, set()).add(name)
         if not promised:
             raise ModelFormatError(
