@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
+
+import numpy as np
+import numpy.typing as npt
 
 from benchmarks.runners.protocol import Job
 from benchmarks.traffic import Traffic
@@ -58,6 +62,11 @@ class Runner:
     def round(self) -> dict[str, Any]:
         """One round: prefill and decode."""
         return self._ask("round")
+
+    def follow(self, prompt: Sequence[int], answer: Sequence[int], out: Path) -> npt.NDArray[np.float32]:
+        """The logits ``[len(answer), vocab]`` at each token of an answer; ``out`` is a file to pass them in."""
+        asked = self._ask(json.dumps({"prompt": list(prompt), "answer": list(answer), "out": str(out)}))
+        return np.fromfile(out, np.float32).reshape(asked["shape"])
 
     def finish(self) -> dict[str, Any]:
         """The process's peak memory; it ends."""

@@ -8,7 +8,18 @@ from pathlib import Path
 from typing import TypeVar
 
 from benchmarks.model import ROOT
-from benchmarks.results import RESULTS, BuildTime, DecodePrefill, MachineFacts, Outcome, Rate, Ratio, WriteMemory, load
+from benchmarks.results import (
+    RESULTS,
+    BuildTime,
+    DecodePrefill,
+    Drift,
+    MachineFacts,
+    Outcome,
+    Rate,
+    Ratio,
+    WriteMemory,
+    load,
+)
 
 PAGE = ROOT / "docs" / "benchmarks.md"
 TRIED = Path(__file__).parent / "tried.md"
@@ -20,6 +31,7 @@ def render(results: Path = RESULTS, tried: Path = TRIED) -> str:
     """The page; what was not run is said to be not run."""
     parts = [NOTE, "# Benchmarks\n"]
     parts += _section(results / "decode_prefill.json", DecodePrefill, decode_prefill)
+    parts += _section(results / "drift.json", Drift, engine_drift)
     parts += _section(results / "build_time.json", BuildTime, build_time)
     parts += _section(results / "write_memory.json", WriteMemory, write_memory)
     if tried.exists():
@@ -54,6 +66,23 @@ def decode_prefill(result: DecodePrefill) -> list[str]:
         "VmHWM, the process's largest resident set with interpreter, runtime and mapped files.\n",
         *_ratios(result.ratios),
         "Versions: " + "; ".join(f"{one.title}: {_versions(one.versions)}" for one in result.outcomes) + ".\n",
+    ]
+
+
+def engine_drift(result: Drift) -> list[str]:
+    """What the speeds are worth."""
+    return [
+        "## Drift of the same models\n",
+        f"`python -m benchmarks.drift`, {result.date}. The values of {result.model} in float32 answer {result.queries} "
+        f"general queries; at the {result.positions} tokens of these answers each engine's next-token distribution is "
+        "compared with theirs.\n",
+        "| engine | KL divergence | same next token | perplexity ratio |",
+        "|---|---|---|---|",
+        *(
+            f"| {one.title} | {one.kl_mean_nats:.4f} nats | {one.top1_agreement:.1%} | {one.perplexity_ratio:.3f} |"
+            for one in result.engines
+        ),
+        "",
     ]
 
 

@@ -148,6 +148,35 @@ class DecodePrefill:
 
 
 @dataclass(frozen=True)
+class EngineDrift:
+    """How far an engine's answers are from the file's own values in float32, token by token."""
+
+    title: str
+    kl_mean_nats: float
+    top1_agreement: float
+    perplexity_ratio: float
+
+
+@dataclass(frozen=True)
+class Drift:
+    """results/drift.json.
+
+    Attributes:
+        date: When.
+        model: Its name.
+        queries: Queries answered.
+        positions: Answer tokens compared.
+        engines: What each engine's model drifts.
+    """
+
+    date: str
+    model: str
+    queries: int
+    positions: int
+    engines: tuple[EngineDrift, ...]
+
+
+@dataclass(frozen=True)
 class BuildStep:
     """One step of a build: its name, time, the process's peak memory by its end, and what it found."""
 

@@ -34,6 +34,12 @@ class Chipwise:
             tokens.append(token)
         return tokens
 
+    def follow(self, prompt: list[int], answer: list[int]) -> np.ndarray:
+        """Read prompt and answer at once."""
+        tokens = np.array([[*prompt, *answer[:-1]]], np.int64)
+        logits = self._session.step(Batch(0, tokens, np.zeros(1, np.int64), "all")).logits[0]
+        return logits[len(prompt) - 1 :]
+
 
 if __name__ == "__main__":
     serve(Chipwise, ("chipwise", "onnxruntime", "numpy"))

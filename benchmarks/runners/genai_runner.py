@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import onnxruntime_genai as og
@@ -16,6 +17,7 @@ class GenAi:
         config = og.Config(job.model)
         config.overlay(json.dumps({"model": {"decoder": {"session_options": {"intra_op_num_threads": job.threads}}}}))
         self._model = og.Model(config)
+        self._vocab_size = json.loads((Path(job.model) / "genai_config.json").read_text())["model"]["vocab_size"]
         self._params = og.GeneratorParams(self._model)
         # An end token must not stop a round early: the other contestants have no such notion.
         shortest = len(job.prompt) + job.new_tokens + 1
@@ -39,6 +41,14 @@ class GenAi:
         for _ in range(count):
             self._generator.generate_next_token()
         return [int(token) for token in self._generator.get_sequence(0)[-count:]]
+
+    def follow(self, prompt: list[int], answer: list[int]) -> np.ndarray:
+        """Read the prompt, then a token at a time."""
+        rows = []
+        for part in (prompt, *([token] for token in answer[:-1])):
+            self._generator.append_tokens(np.array(part, np.int32))
+            rows.append(np.array(self._generator.get_logits()).reshape(-1, self._vocab_size)[-1])
+        return np.stack(rows)
 
 
 if __name__ == "__main__":

@@ -50,6 +50,15 @@ class LlamaCpp:
         logits = ll.llama_get_logits_ith(self._context, -1)
         return int(np.ctypeslib.as_array(logits, (self._vocab_size,)).argmax())
 
+    def follow(self, prompt: list[int], answer: list[int]) -> np.ndarray:
+        """Read the prompt, then a token at a time."""
+        rows = []
+        for part in (prompt, *([token] for token in answer[:-1])):
+            self._step((ll.llama_token * len(part))(*part), len(part))
+            logits = ll.llama_get_logits_ith(self._context, -1)
+            rows.append(np.ctypeslib.as_array(logits, (self._vocab_size,)).copy())
+        return np.stack(rows)
+
 
 if __name__ == "__main__":
     serve(LlamaCpp, ("llama-cpp-python", "numpy"))

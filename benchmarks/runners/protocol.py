@@ -1,7 +1,8 @@
 """What every runner speaks: a job as JSON on the first line of stdin, then a round for each further line.
 
-A runner lives in its contestant's own environment, so this file imports nothing but the standard library. Stdout
-carries one JSON object a line: ``ready`` when the model is open, a round's times, and at the end the peak memory.
+A line that is a JSON object asks for the logits at an answer's tokens instead. A runner lives in its contestant's own
+environment, so this file imports nothing but the standard library. Stdout carries one JSON object a line: ``ready``
+when the model is open, a round's times, and at the end the peak memory.
 """
 
 from __future__ import annotations
@@ -50,6 +51,9 @@ class OpenModel(Protocol):
     def decode(self, token: int, count: int) -> list[int]:
         """Feed a token and what follows greedily, ``count`` steps in all; returns what followed."""
 
+    def follow(self, prompt: list[int], answer: list[int]) -> Any:
+        """The logits ``[len(answer), vocab]`` that predict each token of an answer, a numpy array."""
+
 
 def serve(open_model: Callable[[Job], OpenModel], packages: tuple[str, ...]) -> None:
     """Open the job's model and run rounds until stdin ends."""
@@ -60,8 +64,8 @@ def serve(open_model: Callable[[Job], OpenModel], packages: tuple[str, ...]) -> 
     versions = {"python": platform.python_version(), **{name: version(name) for name in packages}}
     _say(out, {"open_s": time.perf_counter() - start, "versions": versions})
     gc.disable()  # a collection inside a timed phase would be noise
-    for _ in sys.stdin:
-        _say(out, _round(contestant, job))
+    for line in sys.stdin:
+        _say(out, _follow(contestant, json.loads(line)) if line.startswith("{") else _round(contestant, job))
     _say(out, {"peak_bytes": peak_bytes()})
 
 
@@ -71,6 +75,14 @@ def peak_bytes() -> int:
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) * 1024
     raise OSError("/proc/self/status has no VmHWM")
+
+
+def _follow(contestant: OpenModel, asked: dict[str, Any]) -> dict[str, Any]:
+    """Write the logits at each token of an answer to the file that was asked for."""
+    contestant.reset()
+    logits = contestant.follow(asked["prompt"], asked["answer"])
+    Path(asked["out"]).write_bytes(logits.astype("<f4").tobytes())
+    return {"shape": list(logits.shape)}
 
 
 def _round(contestant: OpenModel, job: Job) -> dict[str, Any]:

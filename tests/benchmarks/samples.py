@@ -8,6 +8,8 @@ from benchmarks.results import (
     BuildStep,
     BuildTime,
     DecodePrefill,
+    Drift,
+    EngineDrift,
     MachineFacts,
     Missing,
     Outcome,
@@ -52,6 +54,10 @@ def decode_prefill(*, gate_passed: bool = True) -> DecodePrefill:
     return DecodePrefill(
         "2026-01-02", "Tiny", gate_passed, MACHINE, Workload(), outcomes, missing, ratios(outcomes)
     )  # fmt: skip
+
+
+def engine_drift() -> Drift:
+    return Drift("2026-01-02", "Tiny", 24, 480, (EngineDrift("chipwise", 0.026, 0.925, 1.025),))
 
 
 def build_time() -> BuildTime:

@@ -27,6 +27,9 @@ COUNTING = """
         def decode(self, token, count):
             time.sleep(0.03)
             return [token + self.resets] * count
+        def follow(self, prompt, answer):
+            import numpy
+            return numpy.outer(answer, prompt) / 2
 
     serve(Counting, ("numpy",))
 """
@@ -47,6 +50,14 @@ def test_rounds_and_peak_memory_come_from_the_process(tmp_path: Path) -> None:
     assert first["prefill_s"] >= 0.02
     assert first["decode_s"] >= 0.03
     assert counting.finish()["peak_bytes"] > 50_000_000
+
+
+def test_logits_at_an_answer_s_tokens(tmp_path: Path) -> None:
+    counting = runner(tmp_path, COUNTING)
+    logits = counting.follow([2, 3, 5], [1, 7], tmp_path / "logits")
+    assert logits.tolist() == [[1.0, 1.5, 2.5], [7.0, 10.5, 17.5]]
+    assert counting.round()["tokens"][0] == 18
+    counting.kill()
 
 
 def test_a_runner_that_dies_is_an_error_and_no_hang(tmp_path: Path) -> None:
