@@ -17,6 +17,7 @@ from benchmarks.results import (
     Outcome,
     Rate,
     Ratio,
+    Rockchip,
     WriteMemory,
     load,
 )
@@ -33,6 +34,7 @@ def render(results: Path = RESULTS, tried: Path = TRIED) -> str:
     parts += _section(results / "decode_prefill.json", DecodePrefill, decode_prefill)
     parts += _section(results / "drift.json", Drift, engine_drift)
     parts += _section(results / "build_time.json", BuildTime, build_time)
+    parts += _section(results / "rockchip.json", Rockchip, rockchip)
     parts += _section(results / "write_memory.json", WriteMemory, write_memory)
     if tried.exists():
         parts.append(tried.read_text("utf-8"))
@@ -98,6 +100,27 @@ def build_time(result: BuildTime) -> list[str]:
         *(f"| {s.name} | {s.duration_s:.1f} | {_megabytes(s.peak_bytes)} | {s.note} |" for s in result.steps),
         f"| all steps | {result.total_s:.1f} | | |",
         f"| the whole command | {result.wall_s:.1f} | | {_goal(result.met, f'under {result.goal_s:.0f} s')} |",
+        "",
+    ]
+
+
+def rockchip(result: Rockchip) -> list[str]:
+    """Rockchip's compiler and simulator."""
+    return [
+        "## Rockchip's own compiler and simulator\n",
+        f"`python -m benchmarks.rockchip`, {result.date}. {result.toolkit}; the prefill graph of {result.model} "
+        f"({result.tokens} tokens), calibrated on {result.cases} queries, simulated on {result.cases} answers of the "
+        "suite and compared with ONNX Runtime in float32. No board was used: the simulator computes what the chip "
+        "computes, and has no timing. A mask of -10000 is what exporters write; an 8-bit scale that spans it leaves "
+        "the scores a single step.\n",
+        "| chip | scheme | mask | KL divergence | same next token | on the CPU | .rknn | build | peak memory |",
+        "|---|---|---|---|---|---|---|---|---|",
+        *(
+            f"| {b.chip} | {b.scheme} | {b.mask_value:g} | {b.kl_mean_nats:.4f} nats | {b.top1_agreement:.1%} "
+            f"| {b.cpu_operators} of {b.operators} operators | {b.size_bytes / 1e6:.1f} MB | {b.build_s:.0f} s "
+            f"| {_megabytes(b.peak_bytes)} |"
+            for b in result.builds
+        ),
         "",
     ]
 

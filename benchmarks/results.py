@@ -177,6 +177,49 @@ class Drift:
 
 
 @dataclass(frozen=True)
+class RockchipBuild:
+    """One build by Rockchip's toolkit and what its simulator computed.
+
+    Attributes:
+        chip: The target platform.
+        scheme: Bits of weights and activations.
+        mask_value: What the graph adds to a masked score.
+        kl_mean_nats: Against ONNX Runtime in float32, over answer tokens.
+        top1_agreement: Likewise.
+        positions: Answer tokens compared.
+        size_bytes: Of the .rknn file.
+        operators: Operators of the compiled graph.
+        cpu_operators: Those left to the CPU.
+        build_s: Wall time of loading, building and simulating.
+        peak_bytes: Largest memory of the job's processes; None where it could not be read.
+    """
+
+    chip: str
+    scheme: str
+    mask_value: float
+    kl_mean_nats: float
+    top1_agreement: float
+    positions: int
+    size_bytes: int
+    operators: int
+    cpu_operators: int
+    build_s: float
+    peak_bytes: int | None
+
+
+@dataclass(frozen=True)
+class Rockchip:
+    """results/rockchip.json: one model, several chips; ``tokens`` is the graph's length."""
+
+    date: str
+    toolkit: str
+    model: str
+    tokens: int
+    cases: int
+    builds: tuple[RockchipBuild, ...]
+
+
+@dataclass(frozen=True)
 class BuildStep:
     """One step of a build: its name, time, the process's peak memory by its end, and what it found."""
 

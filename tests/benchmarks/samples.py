@@ -13,6 +13,8 @@ from benchmarks.results import (
     MachineFacts,
     Missing,
     Outcome,
+    Rockchip,
+    RockchipBuild,
     Round,
     WriteMemory,
     Written,
@@ -58,6 +60,11 @@ def decode_prefill(*, gate_passed: bool = True) -> DecodePrefill:
 
 def engine_drift() -> Drift:
     return Drift("2026-01-02", "Tiny", 24, 480, (EngineDrift("chipwise", 0.026, 0.925, 1.025),))
+
+
+def rockchip() -> Rockchip:
+    build = RockchipBuild("rk3588", "w8a8", -24.0, 0.01, 0.99, 480, 5_340_000, 200, 2, 12.0, 900_000_000)
+    return Rockchip("2026-01-02", "a toolkit", "tiny", 96, 32, (build,))
 
 
 def build_time() -> BuildTime:

@@ -6,11 +6,14 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from benchmarks.results import RESULTS, BuildTime, DecodePrefill, WriteMemory, load, save
+from benchmarks.results import RESULTS, BuildTime, DecodePrefill, Drift, Rockchip, WriteMemory, load, save
 from benchmarks.summary import rate, ratios
 from tests.benchmarks import samples
 
-KINDS = {"decode_prefill": DecodePrefill, "build_time": BuildTime, "write_memory": WriteMemory}
+KINDS = {
+    "decode_prefill": DecodePrefill, "drift": Drift, "build_time": BuildTime, "rockchip": Rockchip,
+    "write_memory": WriteMemory,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("result", [samples.decode_prefill(), samples.build_time(), samples.write_memory()])

@@ -31,7 +31,8 @@ class Ended:
         stopped: Why it was stopped before its own end, None if it was not.
         duration_s: How long it ran, in seconds.
         peak_bytes: Most memory that its processes held at once: the sum of their resident sets, sampled, and at
-            least what the kernel counted for the largest moment of the first one.
+            least the largest moment of the first one (VmHWM) as of the last sample. What the kernel tells a parent
+            (ru_maxrss) counts the parent's own memory before the program was started, so it is no use.
     """
 
     status: int
@@ -89,7 +90,7 @@ def run_process(
     try:
         # Not reaped yet, so its number and its group's stay taken until the group is killed.
         while os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
-            peak_bytes = max(peak_bytes, session_bytes(process.pid))
+            peak_bytes = max(peak_bytes, session_bytes(process.pid), _largest_bytes(process.pid))
             stopped = _excess(logs, time.monotonic() - start, timeout_s, max_log_bytes)
             if stopped:
                 break
@@ -98,14 +99,21 @@ def run_process(
             poll_s = min(poll_s * 1.2, _SLOWEST_POLL_S)
     finally:
         _kill_session(process.pid)
-        _, wait_status, usage = os.wait4(process.pid, 0)
+        _, wait_status = os.waitpid(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(wait_status)
         if process.stdin is not None:
             process.stdin.close()
     on_poll()
-    # Linux counts ru_maxrss in KiB.
-    peak_bytes = max(peak_bytes, usage.ru_maxrss * 1024)
     return Ended(process.returncode, stopped, time.monotonic() - start, peak_bytes)
+
+
+def _largest_bytes(pid: int) -> int:
+    """The largest resident set a process has had, 0 if it has ended."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_bytes().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(b"VmHWM:")), 0)
 
 
 def session_bytes(session: int) -> int:
