@@ -21,6 +21,9 @@ from chipwise.toolchain.install import install, remove
 from chipwise.toolchain.stamp import Stamp
 from tests.toolchain import fake
 
+# Real environments and real pip.
+pytestmark = pytest.mark.slow
+
 
 class Steps:
     """Remembers what an installation said."""
