@@ -4,16 +4,38 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from chipwise.toolchain import Environment, default_root, get_toolchain
+from chipwise.toolchain.environment import FOLDER_VARIABLE, State
 
 # A busy machine is no error.
 settings.register_profile("chipwise", deadline=None)
 settings.load_profile("chipwise")
 
 ROOT = Path(__file__).parent.parent
+INSTALLED = default_root()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_toolchains(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A toolkit that happens to be installed changes no test but those that ask for it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(FOLDER_VARIABLE, str(tmp_path_factory.mktemp("no_toolchains")))
+        yield
+
+
+@pytest.fixture(scope="session")
+def rknn() -> Environment:
+    """Rockchip's toolkit, found through CHIPWISE_TOOLCHAINS or in the user's data folder."""
+    environment = Environment(get_toolchain("rknn"), INSTALLED)
+    if environment.state is not State.READY:
+        pytest.skip(f"rknn is {environment.state.value} in {environment.folder}; `chipwise toolchain install rknn`")
+    return environment
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from chipwise.cli.main import main
+from tests.build import fake_rknn
 from tests.build.models import write_images, write_net
 
 
@@ -29,10 +30,36 @@ def test_steps_verdicts_and_what_was_not_run_are_printed(
     for step in ("read", "check", "prove rewrites", "quantize w8a8", "verify w8a8", "bundle"):
         assert any(line.startswith(step) for line in out.splitlines())
     assert "pass output_cosine" in out
-    assert "not run: compile for rk3588 (needs the rknn toolkit" in out
+    assert "not run: compile for rk3588 (needs the rknn toolkit, which is not installed: `chipwise toolchain" in out
     assert "note: Emulated: rk3588's arithmetic" in out
     assert re.search(r"note: Only \d samples were verified: so few prove little", out)
     assert f"bundle: {tmp_path / 'b'}" in out
+
+
+def test_an_installed_toolkit_compiles_unless_emulation_is_asked_for(
+    net: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in fake_rknn.install(tmp_path / "toolkit").items():
+        monkeypatch.setenv(name, value)
+    options = ("--recipe", "w8a8", "--samples", str(net.parent / "images.npz"))
+    assert _build(net, tmp_path / "b", *options, target=fake_rknn.CHIP) == 0
+    out = capsys.readouterr().out
+    assert re.search(r"compile w8a8 .*20103 bytes for rk3566, \d+ operators on the NPU in 1 segment", out)
+    assert "pass compiler_errors 0 (must be 0)" in out
+    assert "not run: run on rk3566 (all figures here are those of rknn-toolkit2's simulator on this machine" in out
+    assert _build(net, tmp_path / "c", *options, "--emulate", target=fake_rknn.CHIP) == 0
+    assert "not run: compile for rk3566 (--emulate was given; all figures" in capsys.readouterr().out
+
+
+def test_a_toolkit_that_aborts_ends_with_three(
+    net: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in fake_rknn.install(tmp_path / "toolkit", abort=1).items():
+        monkeypatch.setenv(name, value)
+    assert _build(net, tmp_path / "b", "--recipe", "fp16", target=fake_rknn.CHIP) == 3
+    error = capsys.readouterr().err.strip()
+    assert error.count("\n") == 0
+    assert "ended by SIGABRT" in error
 
 
 def test_a_dimension_that_nothing_else_tells(net: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -25,6 +25,12 @@ def test_unknown_name_lists_the_known_ones() -> None:
         get_engine("nul")
 
 
+def test_an_engine_that_is_still_to_come_says_so() -> None:
+    with pytest.raises(InputError, match=r"it runs \.rknn files on no board yet; look at the bundle with"):
+        get_engine("rknn")
+    assert "rknn" not in engines.names()
+
+
 def test_creator_runs_only_when_asked() -> None:
     registry = EngineRegistry("none")
     made: list[int] = []

@@ -93,6 +93,18 @@ def test_each_input_shape_has_a_graph_of_its_own() -> None:
     assert small.reads[0].shape == (1, 2, 8, 8)
 
 
+def test_a_layer_that_the_compiler_adds_may_have_no_name() -> None:
+    """As version 2.5.0 printed it for rk3576, before a depthwise convolution in w4a16."""
+    line = text("attention_rk3588_w8a8").splitlines()
+    first = next(number for number, row in enumerate(line) if "InputOperator:" in row)
+    head, name = line[first].split("InputOperator:")
+    changed = read_rknn_log("\n".join([*line[:first], head, *line[first + 1 :]]))
+    assert name
+    assert changed.complete
+    assert changed.graphs[0].layers[0].name == ""
+    assert changed.graphs[0].layers[1:] == log("attention_rk3588_w8a8").graphs[0].layers[1:]
+
+
 def test_one_graph_cut_short_spoils_the_whole() -> None:
     whole = text("two_shapes_rk3588_fp16")
     cut = whole[: whole.rindex("OutputOperator:out_b")]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
+from chipwise.build.compiled_graph import CompiledGraph
 from chipwise.build.decoder_result import DecoderResult
 from chipwise.build.graph_result import GraphResult
 from chipwise.build.graph_trial import GraphTrial
@@ -15,9 +16,10 @@ from chipwise.build.trial import Trial
 from chipwise.model.model import Model
 from chipwise.report.quality import Quality
 from chipwise.report.report import LayerCosine, NotRun, Report, Step
-from chipwise.target import Target
 from chipwise.target.host.machine import look
 from chipwise.verify.environment import hardware
+
+_TOOLKIT = "rknn-toolkit2"
 
 
 def bundle_name(model: Model, trial: Trial | GraphTrial) -> str:
@@ -52,7 +54,8 @@ def build_report(
         samples: How many samples a plain graph was verified on.
     """
     chosen, model, target = found.chosen, found.model, found.target
-    emulates = chosen.candidate.emulates
+    candidate = chosen.candidate
+    emulates = candidate.emulates
     emulated = f" (emulated on this machine, not compiled for {target.name})" if emulates else ""
     return Report(
         title=f"{model.source.name} for {target.name}, {chosen.recipe.name}{emulated}",
@@ -66,7 +69,7 @@ def build_report(
         rewrites=found.rewrites,
         schemes=sizes(model, stored, weights_bytes),
         steps=tuple(steps),
-        not_run=(_not_compiled(target), *not_run) if emulates else tuple(not_run),
+        not_run=(*_first_not_run(found), *not_run),
         hardware=hardware(look()),
         provenance=_provenance(found, data),
         emulates=emulates,
@@ -76,16 +79,35 @@ def build_report(
 
 def _provenance(found: DecoderResult | GraphResult, data: Mapping[str, str]) -> dict[str, str]:
     source = found.model.source
-    figures = {"figures": f"{found.target.name} emulated on this machine"} if found.chosen.candidate.emulates else {}
     return {
         "model": source.name,
         "model format": source.kind,
         "licence": source.licence or "not stated by the model",
         **data,
-        **figures,
+        **_figures(found),
         "recipes tried": "; ".join(f"{trial.recipe.name}: {trial.headline()}" for trial in found.trials),
         "command": _command_line(),
     }
+
+
+def _figures(found: DecoderResult | GraphResult) -> dict[str, str]:
+    """What computed the figures, where it is not what runs on the target."""
+    candidate, target = found.chosen.candidate, found.target.name
+    if isinstance(candidate, CompiledGraph):
+        file = candidate.file
+        return {
+            "figures": f"{target} simulated on this machine by {_TOOLKIT} {file.toolkit_version}",
+            "toolkit": f"{_TOOLKIT} {file.toolkit_version}; it took {candidate.duration_s:.1f} s and "
+            f"{candidate.peak_bytes} bytes of memory at most",
+            "placement": candidate.placed(),
+            "compiled file": f"{file.file_bytes} bytes; on the board {_known(file.weight_bytes)} for constants, "
+            f"{_known(file.internal_bytes)} for activations",
+        }
+    return {"figures": f"{target} emulated on this machine"} if candidate.emulates else {}
+
+
+def _known(n_bytes: int | None) -> str:
+    return "an unknown size" if n_bytes is None else f"{n_bytes} bytes"
 
 
 def _command_line() -> str:
@@ -93,10 +115,19 @@ def _command_line() -> str:
     return "chipwise " + shlex.join(sys.argv[1:]) if sys.argv[1:] else ""
 
 
-def _not_compiled(target: Target) -> NotRun:
-    """What a report of an emulated chip must say before anything else."""
-    return NotRun(
-        f"compile for {target.name}",
-        f"needs the {target.engine} toolkit, which is no part of this version; all figures here are those of the "
-        f"chip's arithmetic emulated on this machine, not the chip's own",
-    )
+def _first_not_run(found: DecoderResult | GraphResult) -> Iterator[NotRun]:
+    """What a report of a chip must say before anything else."""
+    candidate, target = found.chosen.candidate, found.target
+    if isinstance(candidate, CompiledGraph):
+        yield NotRun(
+            f"run on {target.name}",
+            f"all figures here are those of {_TOOLKIT}'s simulator on this machine; this version runs .rknn files on "
+            "no board yet",
+        )
+    elif candidate.emulates:
+        why = found.why_emulated if isinstance(found, GraphResult) else ""
+        why = why or f"needs the {target.engine} toolkit, which this version does not drive for language models"
+        yield NotRun(
+            f"compile for {target.name}",
+            f"{why}; all figures here are those of the chip's arithmetic emulated on this machine, not the chip's own",
+        )

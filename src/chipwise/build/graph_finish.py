@@ -25,16 +25,21 @@ _INTEGER_TOLERANCE = 0.05
 _FLOAT_TOLERANCE = 0.005
 
 
-def write_graph_bundle(options: BuildOptions, found: GraphResult, steps: Sequence[Step]) -> Made:
+def write_graph_bundle(options: BuildOptions, found: GraphResult, graph: GraphFile, steps: Sequence[Step]) -> Made:
     """Put graph, weights, self-test and report into a bundle at ``options.out``.
+
+    Args:
+        options: What the user asked for.
+        found: What the build came to.
+        graph: The candidate that is kept.
+        steps: The steps of the build.
 
     Raises:
         OutputError: The disk does not take it.
         BundleError: The candidate's outputs are all zero or not finite.
     """
     chosen, source = found.chosen, found.model.source
-    graph = chosen.candidate
-    config = _described(ir.load(graph.path), found.model)
+    config = described(ir.load(graph.path), found.model)
     test, inputs, outputs = _self_test(graph, found, options.threads)
     with BundleWriter(options.out, overwrite=options.overwrite) as writer:
         stored: dict[str, StoredWeight] = {}
@@ -60,7 +65,7 @@ def write_graph_bundle(options: BuildOptions, found: GraphResult, steps: Sequenc
         report = build_report(
             found, steps, stored, weights_bytes=weights_bytes,
             data={"samples": found.samples.source}, layers=(*chosen.outputs, *chosen.layers),
-            not_run=tuple(_not_run(found.samples)), samples=len(found.samples.held_out),
+            not_run=tuple(not_run(found.samples)), samples=len(found.samples.held_out),
         )  # fmt: skip
         return commit(writer, manifest, report)
 
@@ -75,7 +80,7 @@ def _self_test(graph: GraphFile, found: GraphResult, threads: int) -> tuple[Grap
         session.close()
 
 
-def _described(graph: ir.Model, model: Model) -> dict[str, Any]:
+def described(graph: ir.Model, model: Model) -> dict[str, Any]:
     """What a user of the bundle must know of the graph."""
     return {
         "arch": model.config.arch if model.config else "graph",
@@ -89,7 +94,8 @@ def _shape(value: ir.Value) -> list[int | str]:
     return [dim if isinstance(dim, int) else str(dim.value or "?") for dim in dims]
 
 
-def _not_run(samples: Samples) -> Iterator[NotRun]:
+def not_run(samples: Samples) -> Iterator[NotRun]:
+    """What was not done for want of samples."""
     if not samples.real:
         yield NotRun("your own samples", f"none were given; they are {samples.source}")
     if samples.shared:

@@ -8,6 +8,10 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from chipwise.build.build_report import bundle_name
+from chipwise.build.chip_toolchain import installed_toolchain, why_emulated
+from chipwise.build.compiled_finish import write_compiled_bundle
+from chipwise.build.compiled_graph import CompiledGraph
+from chipwise.build.compiled_trial import judge_compiled
 from chipwise.build.graph_candidates import GraphCandidates
 from chipwise.build.graph_file import GraphFile, all_float
 from chipwise.build.graph_finish import write_graph_bundle
@@ -17,6 +21,7 @@ from chipwise.build.line import Workplace, for_outcome
 from chipwise.build.options import BuildOptions
 from chipwise.build.recipes import recipes_to_try
 from chipwise.build.result import BuildResult
+from chipwise.build.rknn_compiler import RknnCompiler
 from chipwise.build.samples import Samples, gather_samples
 from chipwise.check.infer import infer_types
 from chipwise.check.load import load_graph
@@ -104,16 +109,25 @@ class GraphLine:
             changed = [step.name for step in rewrites if step.modified]
             note.text = f"float32, {reference.size_bytes // 1_000_000} MB; {', '.join(changed) or 'nothing to change'}"
         candidates = GraphCandidates(reference, self.target, place.folder, self.options.threads or 2)
+        toolchain = installed_toolchain(self.options, self.target)
+        compiler = RknnCompiler(toolchain, self.target, reference, place.folder) if toolchain else None
         trials: list[GraphTrial] = []
         for recipe in self.recipes:
-            trials.append(self._try(recipe, reference, candidates, place))
+            if compiler is not None and compiler.takes(recipe):
+                trials.append(self._compile(recipe, compiler, place))
+            else:
+                trials.append(self._try(recipe, reference, candidates, place))
             if trials[-1].passed:
                 break
         chosen = trials[-1]
         options = for_outcome(self.options, passed=chosen.passed)
+        why = why_emulated(self.options, self.target)
         with log.step("bundle") as note:
-            found = GraphResult(self.target, self.model, self.samples, place.findings, rewrites, trials)
-            made = write_graph_bundle(options, found, log.steps)
+            found = GraphResult(self.target, self.model, self.samples, place.findings, rewrites, trials, why)
+            if isinstance(chosen.candidate, CompiledGraph):
+                made = write_compiled_bundle(options, found, chosen.candidate, log.steps)
+            else:
+                made = write_graph_bundle(options, found, chosen.candidate, log.steps)
             note.text = f"{bundle_name(self.model, chosen)} at {options.out}"
         return BuildResult(made.path, made.report, chosen.recipe.name)
 
@@ -147,6 +161,22 @@ class GraphLine:
                 threads=self.options.threads or 2, progress=log.listener.progress,
             )  # fmt: skip
             note.text = trial.headline()
+        return trial
+
+    def _compile(self, recipe: Recipe, compiler: RknnCompiler, place: Workplace) -> GraphTrial:
+        log = place.log
+        with log.step(f"compile {recipe.name}") as note:
+            compiled = compiler.make(recipe, self.samples, log.listener.progress)
+            note.text = (
+                f"{compiled.file.file_bytes} bytes for {self.target.chip.name}, {compiled.placed()}; "
+                f"the toolkit took {compiled.peak_bytes // 1_000_000} MB"
+            )
+        with log.step(f"verify {recipe.name}") as note:
+            trial = judge_compiled(
+                recipe, compiler.reference, compiled, self.samples, self.options.gate,
+                threads=self.options.threads or 2, progress=log.listener.progress,
+            )  # fmt: skip
+            note.text = f"simulated: {trial.headline()}"
         return trial
 
     def _dims(self) -> dict[str, int]:

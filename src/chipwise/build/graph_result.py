@@ -24,6 +24,7 @@ class GraphResult:
         findings: What the checks found.
         rewrites: What was rewritten, and the proofs.
         trials: The recipes tried; the last one is kept.
+        why_emulated: Why a chip is emulated, where it is.
     """
 
     target: Target
@@ -32,6 +33,7 @@ class GraphResult:
     findings: tuple[Finding, ...]
     rewrites: tuple[RewriteStep, ...]
     trials: Sequence[GraphTrial]
+    why_emulated: str = ""
 
     @property
     def chosen(self) -> GraphTrial:

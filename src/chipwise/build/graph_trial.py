@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
+from chipwise.build.compiled_graph import CompiledGraph, Outputs
 from chipwise.build.graph_file import GraphFile
 from chipwise.build.graph_gate import GraphThresholds, judge_graph
 from chipwise.build.samples import Samples
@@ -35,16 +36,16 @@ class GraphTrial:
 
     Attributes:
         recipe: The recipe.
-        candidate: Its graph.
+        candidate: Its graph, as an engine opens it or as the chip's toolkit compiled it.
         outputs: Cosines of each output over all samples.
-        layers: Cosines of products inside; empty for the reference itself.
+        layers: Cosines of products inside; empty for the reference itself and for a compiled graph.
         samples: Samples compared.
         verdicts: What the gate says.
-        findings: What calibration did not foresee.
+        findings: What calibration did not foresee, and what a compiler's log gives reason to tell.
     """
 
     recipe: Recipe
-    candidate: GraphFile
+    candidate: GraphFile | CompiledGraph
     outputs: tuple[LayerCosine, ...]
     layers: tuple[LayerCosine, ...]
     samples: int
@@ -60,7 +61,8 @@ class GraphTrial:
         """The outcome in one line."""
         failed = [verdict.line() for verdict in self.verdicts if not verdict.passed]
         if failed:
-            return f"gate failed: {'; '.join(failed)}"
+            errors = [f"{one.message} ({one.where})" for one in self.findings if one.severity == "error"]
+            return f"gate failed: {'; '.join([*failed, *errors])}"
         worst = min(self.outputs, key=lambda one: one.whole)
         return f"gate passed on {self.samples} samples, worst output cosine {worst.whole:.5f} ({worst.name})"
 
@@ -82,7 +84,12 @@ def run_graph_trial(
         InputError: A threshold is none.
     """
     thresholds = GraphThresholds.for_weight_bits(recipe.weight_bits).with_overrides(gate)
-    outputs, nonfinite = _compare(reference, candidate, samples.held_out, threads, progress)
+    theirs = candidate.open(threads)
+    try:
+        others = (theirs.run(feed) for feed in samples.held_out)
+        outputs, nonfinite = compare_outputs(reference, others, samples.held_out, threads, progress)
+    finally:
+        theirs.close()
     layers: tuple[LayerCosine, ...] = ()
     findings: tuple[Finding, ...] = ()
     if candidate is not reference:
@@ -93,22 +100,32 @@ def run_graph_trial(
     return GraphTrial(recipe, candidate, outputs, layers, len(samples.held_out), verdicts, findings)
 
 
-def _compare(
-    reference: GraphFile, candidate: GraphFile, feeds: Sequence[Feed], threads: int, progress: Progress
+def compare_outputs(
+    reference: GraphFile, others: Iterable[Outputs], feeds: Sequence[Feed], threads: int, progress: Progress
 ) -> tuple[tuple[LayerCosine, ...], int]:
+    """Run the reference on each sample and compare it with what the candidate computed of it.
+
+    Args:
+        reference: The float graph.
+        others: The candidate's outputs, as many as samples and in their order.
+        feeds: The samples.
+        threads: Threads of the reference.
+        progress: Told after each sample.
+
+    Returns:
+        The cosines of each output over all samples, and how many samples gave a NaN or infinity.
+
+    Raises:
+        EngineError: The runtime failed, or an output is missing or of another shape.
+    """
     ours = reference.open(threads)
     try:
-        theirs = candidate.open(threads)
-        try:
-            sums: dict[str, ChannelCosine] = {}
-            nonfinite = 0
-            for done, feed in enumerate(feeds):
-                one, other = ours.run(feed), theirs.run(feed)
-                nonfinite += not _finite(other)
-                _add(sums, one, other)
-                progress(done + 1, len(feeds))
-        finally:
-            theirs.close()
+        sums: dict[str, ChannelCosine] = {}
+        nonfinite = 0
+        for done, (feed, other) in enumerate(zip(feeds, others, strict=True), start=1):
+            nonfinite += not _finite(other)
+            _add(sums, ours.run(feed), other)
+            progress(done, len(feeds))
     finally:
         ours.close()
     return tuple(total.result(name) for name, total in sums.items()), nonfinite

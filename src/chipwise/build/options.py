@@ -28,6 +28,7 @@ class BuildOptions:
         gate: Thresholds set by the user, by name.
         threads: Threads of the engine; 0 for one a core.
         overwrite: Whether to replace a bundle at ``out``.
+        emulate: Whether to emulate a chip even if its toolchain is installed.
     """
 
     model: str
@@ -43,3 +44,4 @@ class BuildOptions:
     gate: Mapping[str, float] = field(default_factory=dict)
     threads: int = 0
     overwrite: bool = False
+    emulate: bool = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from chipwise.bundle.bundle import Bundle, open_bundle
 from chipwise.bundle.entries import EngineSpec, FileEntry, GraphTest, LogitSample, ModelInfo, SelfTest, TensorEntry
-from chipwise.bundle.graph_test import record_graph_test, run_graph_test
+from chipwise.bundle.graph_test import keep_graph_test, record_graph_test, run_graph_test
 from chipwise.bundle.manifest import Manifest
 from chipwise.bundle.self_test import record_self_test, run_self_test
 from chipwise.bundle.writer import BundleWriter, refuse_taken
@@ -20,6 +20,7 @@ __all__ = [
     "ModelInfo",
     "SelfTest",
     "TensorEntry",
+    "keep_graph_test",
     "open_bundle",
     "record_graph_test",
     "record_self_test",

@@ -35,7 +35,15 @@ def record_graph_test(session: GraphSession, feed: Arrays, *, tolerance: float) 
         BundleError: The outputs are of no use: all zero, or not finite.
         EngineError: The runtime failed.
     """
-    outputs = session.run(feed)
+    return keep_graph_test(feed, session.run(feed), tolerance=tolerance)
+
+
+def keep_graph_test(feed: Arrays, outputs: Arrays, *, tolerance: float) -> tuple[GraphTest, bytes, bytes]:
+    """Keep a sample and what came of it elsewhere, e.g. in a simulator; see ``record_graph_test``.
+
+    Raises:
+        BundleError: The outputs are of no use: all zero, or not finite.
+    """
     _check_sane(outputs, where="self-test")
     return GraphTest(tolerance), _packed(feed), _packed(outputs)
 

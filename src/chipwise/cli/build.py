@@ -40,6 +40,7 @@ from chipwise.verify.gate import parse_overrides
 @click.option("--context", "max_context", type=click.IntRange(16, CONTEXT.max), help="Tokens a conversation may have.")
 @click.option("--gate", "overrides", multiple=True, metavar="NAME=VALUE", help="Set a threshold; may be repeated.")
 @click.option("--threads", type=THREADS_OR_ALL, default=0, help="Threads of the engine.  [default: one a core]")
+@click.option("--emulate", is_flag=True, help="Emulate the chip even if its toolchain is installed.")
 @click.option("--overwrite", is_flag=True, help="Replace the bundle at OUTPUT, once the new one is whole.")
 def build(
     model: str,
@@ -54,6 +55,7 @@ def build(
     max_context: int | None,
     overrides: tuple[str, ...],
     threads: int,
+    emulate: bool,
     overwrite: bool,
 ) -> None:
     """Build MODEL for a target: check, rewrite, quantize, verify, bundle.
@@ -66,6 +68,7 @@ def build(
         model=model, target=target, out=out, recipe=recipe, queries=queries, samples=samples,
         dims=dimensions(dims), suite=suite, max_cases=max_cases,
         max_context=max_context, gate=parse_overrides(overrides), threads=threads, overwrite=overwrite,
+        emulate=emulate,
     )  # fmt: skip
     result = run_build(options, _Printer())
     _print_outcome(result)

@@ -59,6 +59,9 @@ METRICS = {
         "Channel cosine", "The same a channel at a time: what the cosine of the whole hides.", "count"
     ),
     "samples_nonfinite": MetricWords("Samples with NaN or infinity", "An output holds a value that is none.", "count"),
+    "compiler_errors": MetricWords(
+        "Compiler errors", "Findings for which the compiler's success is not believed.", "count", settable=False
+    ),
     "cases_run": MetricWords("Cases run", "A gate that saw no case says nothing.", "count", settable=False),
 }
 

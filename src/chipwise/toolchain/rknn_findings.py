@@ -109,7 +109,7 @@ def _on_cpu(layer: RknnLayer, crossing_bytes: int | None) -> Finding:
     return Finding(
         rule="rknn_cpu_operator",
         severity="warning",
-        where=layer.name,
+        where=layer.name or f"layer {layer.index}",
         measured=f"{layer.unit}, {crossing} bytes read and written",
         limit="NPU",
         message=f"{layer.op_type} ({layer.dtype}) runs on the {layer.unit}, and what it reads and writes crosses over",

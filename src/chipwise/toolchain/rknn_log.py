@@ -21,8 +21,8 @@ _NATIVE = re.compile(r"^([DIWE]) RKNN: \[[\d:.]+\] ?(.*)$")
 _PYTHON = re.compile(r"^([WE]) (?:(\w+): )?(.*)$")
 _LAYER = re.compile(
     r"^(\d{1,9})\s+(\S+)\s+(\S+)\s+(NPU|CPU|GPU)\s+(\S+)\s+(\S+)"
-    # a chip with sparse weights has a column more
-    r"\s+(\d{1,18})/(\d{1,18})/(\d{1,18})\s+(?:[\d.]+%\s+)?(\d{1,18})\s+(\S.*)$"
+    # a chip with sparse weights has a column more; a layer that the compiler adds may have no name
+    r"\s+(\d{1,18})/(\d{1,18})/(\d{1,18})\s+(?:[\d.]+%\s+)?(\d{1,18})(?:\s+(\S.*))?$"
 )
 _TENSOR = re.compile(r"^(\d{1,9})\s+(\S+)\s+(\S+)\s+(\S+)\s+(\S+)\s+(\((?:\d{1,18},?)*\))\s+\(\S*\)\s+\|")
 _MEMORY = re.compile(r"^Total (Internal|Weight) Memory Size: (\d{1,12}(?:\.\d{1,12})?(?:e\+\d\d)?)KB$")
@@ -54,7 +54,7 @@ class RknnLayer:
         npu_cycles: Estimated cycles of computing; 0 where the compiler does not estimate.
         total_cycles: Estimated cycles in all; 0 where the compiler does not estimate.
         traffic_kb: KB read and written, rounded as printed.
-        name: The full name, e.g. ``Conv:stem``.
+        name: The full name, e.g. ``Conv:stem``; empty for some layers that the compiler adds.
     """
 
     index: int
@@ -201,7 +201,7 @@ def _layer(row: str) -> RknnLayer | None:
     shown = "..." not in inputs + outputs
     cycles = (int(ddr), int(npu), int(total))
     return RknnLayer(int(index), op_type, dtype, target, _shapes(inputs), _shapes(outputs), shown, *cycles,
-                     int(traffic), name.strip())  # fmt: skip
+                     int(traffic), (name or "").strip())  # fmt: skip
 
 
 def _shapes(text: str) -> tuple[tuple[int, ...], ...]:

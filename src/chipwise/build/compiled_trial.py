@@ -1,0 +1,39 @@
+"""A recipe compiled by the chip's own toolkit, its simulator compared with the float graph on samples held out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from chipwise.build.compiled_graph import CompiledGraph
+from chipwise.build.graph_file import GraphFile
+from chipwise.build.graph_gate import GraphThresholds, judge_graph
+from chipwise.build.graph_trial import GraphTrial, compare_outputs
+from chipwise.build.samples import Samples
+from chipwise.quant.calibration import Progress
+from chipwise.quant.recipe import Recipe
+from chipwise.report import Verdict
+
+
+def judge_compiled(
+    recipe: Recipe,
+    reference: GraphFile,
+    compiled: CompiledGraph,
+    samples: Samples,
+    gate: Mapping[str, float],
+    *,
+    threads: int,
+    progress: Progress,
+) -> GraphTrial:
+    """Hold what the simulator computed, and what the compiler's log says, against the gate.
+
+    Raises:
+        EngineError: The runtime failed, or the graphs differ in an output.
+        InputError: A threshold is none.
+    """
+    thresholds = GraphThresholds.for_weight_bits(recipe.weight_bits).with_overrides(gate)
+    outputs, nonfinite = compare_outputs(reference, compiled.samples(), samples.held_out, threads, progress)
+    verdicts = (
+        *judge_graph(outputs, nonfinite, thresholds),
+        Verdict.judge("compiler_errors", compiled.errors, 0, "max"),
+    )
+    return GraphTrial(recipe, compiled, outputs, (), len(samples.held_out), verdicts, compiled.findings)

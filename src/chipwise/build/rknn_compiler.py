@@ -1,0 +1,139 @@
+"""RknnCompiler: a graph through Rockchip's own toolkit, compiled for the chip and simulated in one job."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx_ir as ir
+
+from chipwise.build.compiled_graph import CompiledGraph, Outputs
+from chipwise.build.graph_file import GraphFile
+from chipwise.build.samples import Samples
+from chipwise.errors import ToolchainError
+from chipwise.files import writing
+from chipwise.model.rknn_file import RknnFile, read_rknn_file
+from chipwise.quant.calibration import Progress
+from chipwise.quant.recipe import Recipe
+from chipwise.rewrite.pass_ import Feed
+from chipwise.target import Target
+from chipwise.toolchain import Environment, JobResult, run_job
+from chipwise.toolchain.placement import findings_of, placements_of
+from chipwise.toolchain.rknn_build import MODEL, OUTPUTS, rknn_build_job
+from chipwise.toolchain.rknn_log import read_rknn_log
+
+_FLOAT = "fp16"
+_QUANTIZED = frozenset({"w8a8", "w8a16", "w4a16"})
+# A language model of 135 million parameters takes 5 minutes.
+_TIMEOUT_S = 4 * 3600.0
+_INFERENCE = re.compile(r"inference (\d{1,9})/(\d{1,9})")
+
+
+@dataclass(frozen=True)
+class RknnCompiler:
+    """Compiles one graph for one chip.
+
+    Attributes:
+        environment: The installed toolkit.
+        target: The chip.
+        reference: The graph in float32, of fixed shapes.
+        folder: Where files are written.
+    """
+
+    environment: Environment
+    target: Target
+    reference: GraphFile
+    folder: Path
+
+    def takes(self, recipe: Recipe) -> bool:
+        """Whether the toolkit has a type for a recipe."""
+        return recipe.scheme == _FLOAT or recipe.scheme in _QUANTIZED
+
+    def make(self, recipe: Recipe, samples: Samples, progress: Progress) -> CompiledGraph:
+        """Compile for a recipe, calibrated on the one part of the samples, and simulate the other.
+
+        Raises:
+            OutputError: The disk does not take it.
+            ToolchainError: The toolkit failed, or what it made is not what was asked for.
+        """
+        graph = ir.load(self.reference.path).graph
+
+        def tell(step: str) -> None:
+            if (match := _INFERENCE.fullmatch(step)) is not None:
+                progress(int(match[1]), int(match[2]))
+
+        job = rknn_build_job(
+            self.reference.path,
+            config={"target_platform": self.target.chip.name, **quantization(recipe)},
+            calibration=None if recipe.scheme == _FLOAT else stacks(graph, samples.calibration),
+            inputs=stacks(graph, samples.held_out),
+            timeout_s=_TIMEOUT_S,
+        )
+        # Beside the output, where there is room for it: the temporary folder may lie in memory.
+        with run_job(self.environment, job, keep=self.folder, on_step=tell) as result:
+            made = self._read(result, graph, recipe, len(samples.held_out))
+            shutil.rmtree(result.folder, ignore_errors=True)
+        return made
+
+    def _read(self, result: JobResult, graph: ir.Graph, recipe: Recipe, n: int) -> CompiledGraph:
+        log = read_rknn_log("\n".join(path.read_text("utf-8", "replace") for path in (result.stdout, result.stderr)))
+        outputs = self._outputs(result.artifacts[OUTPUTS], graph, n)
+        path = self.folder / f"{recipe.name}.rknn"
+        with writing(path):
+            shutil.move(result.artifacts[MODEL], path)
+        return CompiledGraph(
+            path=path,
+            source=self.reference.path,
+            file=self._file(path),
+            outputs=outputs,
+            placements=placements_of(log),
+            findings=findings_of(log),
+            duration_s=result.duration_s,
+            peak_bytes=result.peak_bytes,
+        )
+
+    def _file(self, path: Path) -> RknnFile:
+        file = read_rknn_file(path)
+        if self.target.chip.name not in file.targets:
+            raise self._error(f"the compiled file is for {', '.join(file.targets) or 'no chip'}")
+        return file
+
+    def _outputs(self, path: Path, graph: ir.Graph, n: int) -> Outputs:
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                found = [file[f"arr_{index}"] for index in range(len(file.files))]
+        except (ValueError, KeyError, EOFError, OSError, zipfile.BadZipFile) as e:
+            raise self._error(f"the simulator's outputs cannot be read ({e})") from e
+        names = [str(value.name) for value in graph.outputs]
+        if len(found) != len(names):
+            raise self._error(f"the simulator returned {len(found)} outputs, the graph has {len(names)}")
+        if any(len(stack) != n for stack in found):
+            raise self._error(f"the simulator returned {[len(stack) for stack in found]} samples of {n}")
+        return dict(zip(names, found, strict=True))
+
+    def _error(self, what: str) -> ToolchainError:
+        return ToolchainError(what, where=f"{self.environment.spec.name} for {self.target.name}")
+
+
+def quantization(recipe: Recipe) -> dict[str, Any]:
+    """The options of the toolkit's ``config`` for a recipe; none for float16."""
+    if recipe.scheme == _FLOAT:
+        return {}
+    method = f"group{recipe.group_size}" if recipe.group_size else "channel" if recipe.per_channel else "layer"
+    return {"quantized_dtype": recipe.scheme, "quantized_method": method, "quantized_algorithm": "normal"}
+
+
+def stacks(graph: ir.Graph, feeds: Sequence[Feed]) -> list[npt.NDArray[Any]]:
+    """The samples of each input in the graph's order and type, each ``[samples, *shape]``."""
+    made = []
+    for value in graph.inputs:
+        dtype = value.dtype.numpy() if value.dtype is not None else np.dtype(np.float32)
+        made.append(np.stack([np.asarray(feed[str(value.name)]).astype(dtype) for feed in feeds]))
+    return made

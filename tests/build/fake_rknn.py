@@ -1,0 +1,86 @@
+"""A stand-in for rknn-toolkit2: our Python computes what the simulator would, with faults planted."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from chipwise.toolchain.environment import FOLDER_VARIABLE
+
+CHIP = "rk3566"
+"""The chip that the compiled file is for, whatever is asked."""
+
+_TESTS = Path(__file__).parent.parent
+_RUNNER = """
+import json, os, shutil, sys
+import numpy as np
+import onnxruntime
+
+FAULTS = json.loads(FAULTS_TEXT)
+
+
+def build_simulate(request):
+    shutil.copy(request["files"]["model"], SEEN + ".onnx")
+    count = {name: len(np.load(path)["arr_0"]) for name, path in request["files"].items() if path.endswith(".npz")}
+    with open(SEEN, "w") as stream:
+        json.dump({"values": request["values"], "count": count}, stream)
+    with open(LOG) as stream:
+        sys.stdout.write(stream.read())
+    if FAULTS.get("abort"):
+        sys.stderr.write("E build: Not Support Dtype: 2\\n")
+        sys.stderr.flush()
+        os.abort()
+    if not FAULTS.get("no_file"):
+        shutil.copyfile(COMPILED, "model.rknn")
+    with np.load(request["files"]["inputs"]) as file:
+        stacks = [file[name] for name in file.files]
+    session = onnxruntime.InferenceSession(request["files"]["model"], providers=["CPUExecutionProvider"])
+    names = [one.name for one in session.get_inputs()]
+    runs = [session.run(None, dict(zip(names, sample))) for sample in zip(*stacks)]
+    outputs = [np.stack(one) for one in zip(*runs)]
+    noise = np.random.default_rng(0)
+    outputs = [y * FAULTS.get("gain", 1) + FAULTS.get("noise", 0) * noise.standard_normal(y.shape) for y in outputs]
+    if FAULTS.get("nan"):
+        outputs[0][:] = np.nan
+    np.savez("outputs.npz", *(y[: FAULTS.get("samples")] for y in outputs * FAULTS.get("copies", 1)))
+    with open("steps.txt", "a") as stream:
+        stream.write("inference %d/%d\\n" % (len(runs), len(runs)))
+    return {"values": {"duration_s": {}}, "artifacts": ["model.rknn", "outputs.npz"]}
+
+
+ACTIONS = {"build_simulate": build_simulate}
+"""
+
+
+def install(folder: Path, *, log: str = "attention_rk3588_w8a8", **faults: float) -> dict[str, str]:
+    """Put a toolkit into ``folder``.
+
+    Args:
+        folder: Where it lies.
+        log: Name of the recorded log that it prints.
+        faults: ``abort``, ``no_file``, ``nan``: whether to; ``gain`` and ``noise`` of the outputs, ``samples`` it
+            returns, ``copies`` of the outputs.
+
+    Returns:
+        The environment variables by which it is found.
+    """
+    runner, python = folder / "runner.py", folder / "rknn" / "bin" / "python"
+    paths = {
+        "LOG": _TESTS / "toolchain" / "rknn_logs" / f"{log}.log",
+        "COMPILED": _TESTS / "model" / "rknn" / "conv_rk3566_w8a8.rknn",
+        "SEEN": folder / "seen.json",
+    }
+    head = [f"{name} = {str(path)!r}" for name, path in paths.items()]
+    python.parent.mkdir(parents=True)
+    runner.write_text("\n".join([*head, f"FAULTS_TEXT = {json.dumps(faults)!r}", _RUNNER]))
+    # In place of the toolkit's own runner, which the job names last.
+    python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$1" "$2" "$3" "{runner}"\n')
+    python.chmod(0o755)
+    return {FOLDER_VARIABLE: str(folder)}
+
+
+def seen(folder: Path) -> dict[str, dict[str, object]]:
+    """What the toolkit was asked: ``values``, and the ``count`` of samples by the name of the file."""
+    found: dict[str, dict[str, object]] = json.loads((folder / "seen.json").read_text())
+    return found
