@@ -33,6 +33,7 @@ _FLOAT = "fp16"
 _QUANTIZED = frozenset({"w8a8", "w8a16", "w4a16"})
 # A language model of 135 million parameters takes 5 minutes.
 _TIMEOUT_S = 4 * 3600.0
+_REMEDY = "write what it names in another form, try another --recipe, or measure the chip's arithmetic with --emulate"
 _INFERENCE = re.compile(r"inference (\d{1,9})/(\d{1,9})")
 
 
@@ -77,9 +78,12 @@ class RknnCompiler:
             timeout_s=_TIMEOUT_S,
         )
         # Beside the output, where there is room for it: the temporary folder may lie in memory.
-        with run_job(self.environment, job, keep=self.folder, on_step=tell) as result:
-            made = self._read(result, graph, recipe, len(samples.held_out))
-            shutil.rmtree(result.folder, ignore_errors=True)
+        try:
+            with run_job(self.environment, job, keep=self.folder, on_step=tell) as result:
+                made = self._read(result, graph, recipe, len(samples.held_out))
+                shutil.rmtree(result.folder, ignore_errors=True)
+        except ToolchainError as e:
+            raise ToolchainError(e.what, where=e.where, remedy=e.remedy or _REMEDY, log_tail=e.log_tail) from e
         return made
 
     def _read(self, result: JobResult, graph: ir.Graph, recipe: Recipe, n: int) -> CompiledGraph:
