@@ -19,6 +19,7 @@ from chipwise.quant.recipe import parse_recipe
 from chipwise.toolchain import Environment
 from chipwise.toolchain.environment import FOLDER_VARIABLE
 from tests.build import fake_rknn
+from tests.build.models import write_images
 
 
 @pytest.fixture
@@ -104,6 +105,20 @@ def test_a_simulator_that_disagrees_fails_the_gate(
     assert open_bundle(result.bundle).manifest.engine.name == "rknn"
     failed = {verdict.metric for verdict in result.report.verdicts if not verdict.passed}
     assert {"output_cosine", "channel_cosine"} & failed
+
+
+def test_samples_of_another_domain_are_a_finding(files: Path, tmp_path: Path, toolkit: Any) -> None:
+    """The later files of a folder are calibrated with, the first ones verified on."""
+    toolkit()
+    folder = tmp_path / "samples"
+    folder.mkdir()
+    for i, spread in enumerate([8.0] * 2 + [1.0] * 6):
+        write_images(folder / f"{i}.npz", 1, spread)
+    rules = [
+        {finding.rule for finding in _net(files, tmp_path / recipe, recipe, samples=folder).report.findings}
+        for recipe in ("w8a8", "fp16")
+    ]
+    assert ["calibration_range" in found for found in rules] == [True, False]
 
 
 def test_auto_goes_on_to_the_next_recipe(files: Path, tmp_path: Path, toolkit: Any) -> None:

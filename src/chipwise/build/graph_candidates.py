@@ -62,6 +62,17 @@ class GraphCandidates:
             )  # fmt: skip
         return made
 
+    def seen(self, feeds: Sequence[Feed], progress: Progress) -> SeenRanges:
+        """The ranges of all values that a chip would store, as the samples drive them.
+
+        Raises:
+            InputError: There are no samples.
+            RewriteError: A value is not finite in calibration.
+        """
+        model = self._load()
+        ranges = calibrate(model, feeds, stored_values(model), threads=self.threads, progress=progress)
+        return SeenRanges(self._load, ranges, _as_it_is)
+
     def _on_cpu(self, recipe: Recipe, feeds: Sequence[Feed], progress: Progress) -> GraphFile:
         model = self._load()
         if not recipe.integer_activations:
@@ -96,9 +107,8 @@ class GraphCandidates:
         model = self._load()
         seen: SeenRanges | None = None
         if recipe.integer_activations:
-            ranges = calibrate(model, feeds, stored_values(model), threads=self.threads, progress=progress)
-            seen = SeenRanges(self._load, ranges, _as_it_is)
-            emulate_activations(model, ranges)
+            seen = self.seen(feeds, progress)
+            emulate_activations(model, seen.ranges)
         schemes = quantize_for_chip(model, recipe, per_channel_ops=per_channel_ops(self.target))
         made = self._save(model, recipe, schemes)
         return replace(made, options={"fuse_qdq": False}, emulates=self.target.name, ranges=seen)

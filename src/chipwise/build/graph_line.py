@@ -114,7 +114,7 @@ class GraphLine:
         trials: list[GraphTrial] = []
         for recipe in self.recipes:
             if compiler is not None and compiler.takes(recipe):
-                trials.append(self._compile(recipe, compiler, place))
+                trials.append(self._compile(recipe, compiler, candidates, place))
             else:
                 trials.append(self._try(recipe, reference, candidates, place))
             if trials[-1].passed:
@@ -163,7 +163,9 @@ class GraphLine:
             note.text = trial.headline()
         return trial
 
-    def _compile(self, recipe: Recipe, compiler: RknnCompiler, place: Workplace) -> GraphTrial:
+    def _compile(
+        self, recipe: Recipe, compiler: RknnCompiler, candidates: GraphCandidates, place: Workplace
+    ) -> GraphTrial:
         log = place.log
         with log.step(f"compile {recipe.name}") as note:
             compiled = compiler.make(recipe, self.samples, log.listener.progress)
@@ -172,8 +174,11 @@ class GraphLine:
                 f"the toolkit took {compiled.peak_bytes // 1_000_000} MB"
             )
         with log.step(f"verify {recipe.name}") as note:
+            ranges = None
+            if recipe.integer_activations:
+                ranges = candidates.seen(self.samples.calibration, log.listener.progress)
             trial = judge_compiled(
-                recipe, compiler.reference, compiled, self.samples, self.options.gate,
+                recipe, compiler.reference, compiled, ranges, self.samples, self.options.gate,
                 threads=self.options.threads or 2, progress=log.listener.progress,
             )  # fmt: skip
             note.text = f"simulated: {trial.headline()}"

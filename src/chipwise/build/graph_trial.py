@@ -26,7 +26,8 @@ from chipwise.verify.layers import tap
 
 _LAYER_SAMPLES = 4
 _LAYERS = 64
-_RANGE_SAMPLES = 16
+RANGE_SAMPLES = 16
+"""Held-out samples whose ranges are compared with calibration's."""
 _PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul", "LayerNormalization")
 
 
@@ -95,7 +96,7 @@ def run_graph_trial(
     if candidate is not reference:
         layers = _layers(reference, candidate, samples.held_out[:_LAYER_SAMPLES], threads)
         if candidate.ranges is not None and candidate.ranges.ranges:
-            findings = candidate.ranges.findings(samples.held_out[:_RANGE_SAMPLES], threads=threads)
+            findings = candidate.ranges.findings(samples.held_out[:RANGE_SAMPLES], threads=threads)
     verdicts = judge_graph(outputs, nonfinite, thresholds)
     return GraphTrial(recipe, candidate, outputs, layers, len(samples.held_out), verdicts, findings)
 
