@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chipwise.quant.group_sums import with_rest
-from chipwise.quant.stored_grid import GROUP_SIZE, find_grid, keep_grid, lies_on_grid
+from chipwise.quant.stored_grid import GROUP_SIZE, find_grid, keep_grid, kind_of_grid
 
 Floats = npt.NDArray[np.float32]
 
@@ -32,7 +32,7 @@ def kept_values(matrix: Floats) -> Floats:
 @pytest.mark.parametrize("name", ["Q4_0", "Q4_1"])
 def test_what_a_gguf_file_holds_is_kept(name: str) -> None:
     matrix = stored_as(gguf.GGMLQuantizationType[name], random_matrix())
-    assert lies_on_grid(matrix)
+    assert kind_of_grid(matrix) == ("whole" if name == "Q4_0" else "real")
     np.testing.assert_allclose(kept_values(matrix), matrix, atol=2e-6)
 
 
@@ -42,7 +42,7 @@ def test_k_quants_of_4_bits_are_kept() -> None:
     blocks = rng.integers(0, 256, (12, 144), dtype=np.uint8)
     blocks[:, :4] = np.array([[0.011, 0.007]] * 12, np.float16).view(np.uint8)
     matrix = gguf.quants.dequantize(blocks, gguf.GGMLQuantizationType.Q4_K).reshape(4, 768).astype(np.float32)
-    assert lies_on_grid(matrix)
+    assert kind_of_grid(matrix) == "real"
     np.testing.assert_allclose(kept_values(matrix), matrix, atol=2e-5)
 
 
@@ -54,27 +54,27 @@ def test_a_symmetric_grid_needs_no_rest() -> None:
 def test_bfloat16_rounding_does_not_hide_a_grid() -> None:
     exact = stored_as(gguf.GGMLQuantizationType.Q4_0, random_matrix())
     rounded = (exact.view(np.uint32) + 0x8000 & 0xFFFF0000).astype(np.uint32).view(np.float32)
-    assert lies_on_grid(rounded)
+    assert kind_of_grid(rounded) == "whole"
     step = keep_grid(rounded)[0].scales.max()
     assert np.abs(kept_values(rounded) - exact).max() < 0.1 * step
 
 
 @pytest.mark.parametrize("name", ["Q8_0", "Q5_0", "Q5_1"])
 def test_finer_grids_are_not_taken_for_4_bits(name: str) -> None:
-    assert not lies_on_grid(stored_as(gguf.GGMLQuantizationType[name], random_matrix()))
+    assert not kind_of_grid(stored_as(gguf.GGMLQuantizationType[name], random_matrix()))
 
 
 def test_weights_on_no_grid() -> None:
-    assert not lies_on_grid(random_matrix())
-    assert not lies_on_grid(np.zeros((4, 64), np.float32))
-    assert not lies_on_grid(np.full((4, 64), np.nan, np.float32))
-    assert not lies_on_grid(stored_as(gguf.GGMLQuantizationType.Q4_0, random_matrix())[:, :80])
+    assert not kind_of_grid(random_matrix())
+    assert not kind_of_grid(np.zeros((4, 64), np.float32))
+    assert not kind_of_grid(np.full((4, 64), np.nan, np.float32))
+    assert not kind_of_grid(stored_as(gguf.GGMLQuantizationType.Q4_0, random_matrix())[:, :80])
 
 
 def test_one_part_on_no_grid_is_seen() -> None:
     """Rows of q, k and v lie in one matrix, and a file may store v more finely."""
     coarse = stored_as(gguf.GGMLQuantizationType.Q4_0, random_matrix(600))
-    assert not lies_on_grid(np.concatenate([coarse, random_matrix(40, seed=1)]))
+    assert not kind_of_grid(np.concatenate([coarse, random_matrix(40, seed=1)]))
 
 
 def test_a_stray_group_is_fitted() -> None:

@@ -160,6 +160,18 @@ def test_weights_in_4_bits_already_are_kept() -> None:
         assert error < before / 3
 
 
+def test_a_grid_with_whole_zero_points_needs_no_further_columns() -> None:
+    kind = gguf.GGMLQuantizationType.Q4_0
+    rows = np.random.default_rng(0).normal(0, 0.1, (40, 96)).astype(np.float32)
+    weight = gguf.quants.dequantize(gguf.quants.quantize(rows, kind), kind).reshape(rows.shape).T.astype(np.float32)
+    node = oh.make_node("MatMul", ["x", "w"], ["y"])
+    model = graph([node], {"x": [1, 3, 96]}, {"y": [1, 3, 40]}, {"w": np.ascontiguousarray(weight)})
+    assert quantize_weights(model, _recipe("w4a16"), keep_grids=True, accuracy_level=1)["w"].as_given
+    assert [node.op_type for node in model.graph] == ["MatMulNBits"]
+    x = np.random.default_rng(3).normal(size=(1, 3, 96)).astype(np.float32)
+    assert np.allclose(run(model, {"x": x})["y"], x @ weight, atol=1e-4)
+
+
 def test_a_gemm_on_a_grid_keeps_weight_and_bias() -> None:
     weight, bias = _on_grid((64, 8)), np.arange(8, dtype=np.float32)
     node = oh.make_node("Gemm", ["x", "w", "b"], ["y"])

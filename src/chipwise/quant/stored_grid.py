@@ -8,7 +8,7 @@ half a step that all values of a group share, becomes a ``rest`` to be multiplie
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,8 @@ from chipwise.quant.blockwise import BlockwiseWeight, pack, search_groups
 
 GROUP_SIZE = 32
 """Values a group in all formats that are kept."""
+
+GridKind = Literal["whole", "real"]
 
 _TOP = 15
 # Share of a step by which a value may lie off its place: bfloat16 rounds values of a grid by up to a 30th of a step.
@@ -75,16 +77,25 @@ def _fit(
     return scale, fits
 
 
-def lies_on_grid(matrix: npt.NDArray[np.float32]) -> bool:
-    """Whether a matrix ``[rows, columns]`` lies on such a grid, by a sample of its rows from first to last."""
+def kind_of_grid(matrix: npt.NDArray[np.float32]) -> GridKind | None:
+    """The kind of grid that a matrix ``[rows, columns]`` lies on, by a sample of its rows from first to last.
+
+    Returns:
+        ``whole`` if whole zero_points hold every group's lowest value (as in Q4_0), ``real`` if groups need a rest,
+        None if the matrix lies on no grid.
+    """
     rows, columns = matrix.shape
     if columns % GROUP_SIZE or not rows:
-        return False
+        return None
     chosen = np.linspace(0, rows - 1, min(rows, _SAMPLED_ROWS)).astype(int)
     sample = np.ascontiguousarray(matrix[chosen], dtype=np.float32).reshape(len(chosen), -1, GROUP_SIZE)
     if not np.isfinite(sample).all() or not sample.any():
-        return False
-    return bool(find_grid(sample).fits.all())
+        return None
+    grid = find_grid(sample)
+    if not grid.fits.all():
+        return None
+    off = np.abs(_zero_point(grid) * grid.scale + grid.low)
+    return "whole" if (off <= _TOLERANCE * grid.scale).all() else "real"
 
 
 def keep_grid(matrix: npt.NDArray[np.float32]) -> tuple[BlockwiseWeight, npt.NDArray[np.float32]]:
@@ -109,12 +120,19 @@ def keep_grid(matrix: npt.NDArray[np.float32]) -> tuple[BlockwiseWeight, npt.NDA
     return BlockwiseWeight(pack(codes, 4), scales, pack(zeros, 4), 4, GROUP_SIZE, columns), rest
 
 
+def _zero_point(grid: StoredGrid) -> npt.NDArray[np.float32]:
+    """The whole zero_point nearest to each group's own."""
+    nearest: npt.NDArray[np.float32] = np.clip(np.rint(-grid.low / grid.scale), 0, _TOP)
+    return nearest
+
+
 def _keep(
     block: npt.NDArray[np.float32],
 ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.float32], npt.NDArray[np.uint8], npt.NDArray[np.float32]]:
-    low, scale, fits = find_grid(block)
+    grid = find_grid(block)
+    low, scale, fits = grid
     codes = np.clip(np.rint((block - low[..., None]) / scale[..., None]), 0, _TOP).astype(np.uint8)
-    zero = np.clip(np.rint(-low / scale), 0, _TOP)
+    zero = _zero_point(grid)
     rest = low + zero * scale
     if not fits.all():
         q, fitted, zeros = search_groups(block, 4, symmetric=False)

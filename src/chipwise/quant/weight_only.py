@@ -18,7 +18,7 @@ from chipwise.quant.blockwise import BlockwiseWeight, quantize_blockwise
 from chipwise.quant.gptq import quantize_gptq
 from chipwise.quant.group_sums import GroupSums, with_rest
 from chipwise.quant.recipe import Recipe
-from chipwise.quant.stored_grid import GROUP_SIZE, keep_grid, lies_on_grid
+from chipwise.quant.stored_grid import GROUP_SIZE, keep_grid, kind_of_grid
 
 MICROSOFT = "com.microsoft"
 # Level 4 lets the kernel quantize activations to int8 a block at a time: the fastest on CPUs with int8 dot products.
@@ -96,7 +96,7 @@ class _Quantizer:
         logical = "lm_head.weight" if node.name == "lm_head" else None
         lazy = self._quantized(node.inputs[1], transposed=transposed, bits=bits, logical=logical, linear=True)
         x = node.inputs[0]
-        if lazy.kept and x is not None:
+        if lazy.has_rest and x is not None:
             x = self.sums.appended(x, node, rank=2 if node.op_type == "Gemm" else 3)
         inputs = [x, lazy.packed, lazy.scales, lazy.zero_points]
         attributes = {
@@ -171,7 +171,8 @@ class _LazyBlockwise:
         self.rows, self.columns = (shape[1], shape[0]) if transposed else (shape[0], shape[1])
         self.bits = bits
         self._tensor, self._transposed, self._hessian = tensor, transposed, hessian
-        self.kept = keep and lies_on_grid(self._matrix())
+        grid = kind_of_grid(self._matrix()) if keep else None
+        self.kept, self.has_rest = grid is not None, grid == "real"
         self.group_size = _fitting_group(self.columns, recipe, name)
         dtype: StorageDtype = "uint4" if bits == 4 else "uint8"
         symmetric = recipe.symmetric and not self.kept
@@ -179,8 +180,8 @@ class _LazyBlockwise:
         self._graph, self._name = graph, name
         self._parts_left = 0
         self._last: BlockwiseWeight | None = None
-        # A weight that stays on its grid has a column more for each group.
-        self.inputs = self.columns + (self.columns // self.group_size if self.kept else 0)
+        # What whole zero_points cannot hold of a grid is a column more for each group.
+        self.inputs = self.columns + (self.columns // self.group_size if self.has_rest else 0)
         groups = -(-self.inputs // self.group_size)
         packed = (self.rows, groups, self.group_size * bits // 8)
         self.packed = self._initializer("packed", ir.DataType.UINT8, packed, lambda w: w.packed)
@@ -219,7 +220,8 @@ class _LazyBlockwise:
         result = self._last
         if result is None:
             if self.kept:
-                result = with_rest(*keep_grid(self._matrix()))
+                weight, rest = keep_grid(self._matrix())
+                result = with_rest(weight, rest) if self.has_rest else weight
             else:
                 # At 8 bits rounding loses next to nothing, and the embedding is no product.
                 hessian = self._hessian() if self.bits < 8 else None
