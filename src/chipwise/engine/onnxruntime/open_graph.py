@@ -26,7 +26,7 @@ def open_graph(
         fuse_qdq: Whether it may put integer operators in the place of QuantizeLinear and DequantizeLinear. A graph
             that emulates a chip must run as it is written: pairs that ONNX Runtime merges or moves round elsewhere.
         yields: Whether threads let go of their cores when a run ends. They wait for the next one in a loop otherwise,
-            which costs another session that takes turns with this one a third of its speed.
+            which costs another session that takes turns with this one a quarter of its speed.
 
     Raises:
         EngineError: ONNX Runtime refuses the graph.
