@@ -23,9 +23,16 @@ def load_graph(path: Path) -> ir.Model:
         raise GraphError(f"cannot read the graph ({e.strerror or e})", where=str(path)) from e
     except (DecodeError, ir.serde.SerdeError, ValueError, KeyError, TypeError) as e:
         raise GraphError(
-            f"no valid ONNX graph ({' '.join(str(e).split())})",
+            f"no valid ONNX graph ({' '.join(str(_root(e)).split())})",
             where=str(path),
             remedy="export the model again",
         ) from e
     infer_types(model)
     return model
+
+
+def _root(error: BaseException) -> BaseException:
+    """What an error goes back to: onnx-ir wraps one in another for every level of the graph."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return error

@@ -6,6 +6,7 @@ from chipwise.check.activations import Activation
 from chipwise.rewrite.pass_ import Pass
 from chipwise.rewrite.passes.activation_forms import OPERATORS, ActivationForms, Form
 from chipwise.rewrite.passes.constant_folding import ConstantFolding
+from chipwise.rewrite.passes.constants_as_initializers import ConstantsAsInitializers
 from chipwise.rewrite.passes.conv_bn_relu import ConvBnRelu
 from chipwise.rewrite.passes.einsum_by_matmul import EinsumByMatMul
 from chipwise.rewrite.passes.erf_by_tanh import ErfByTanh
@@ -40,8 +41,8 @@ def passes_for(target: Target) -> list[Pass]:
     if limits.explicit_epsilon is not None and limits.explicit_epsilon.value:
         passes.append(ExplicitEpsilon())
     passes += [SmallestMask(), ConvBnRelu()]
-    if target.engine == _ORT:
-        passes.append(OrtFusions())
+    # Last: the passes before may leave constants of any form.
+    passes.append(OrtFusions() if target.engine == _ORT else ConstantsAsInitializers())
     return passes
 
 
