@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from chipwise.engine.graph_session import GraphSession
+from chipwise.engine.mask import Mask
+from chipwise.engine.onnxruntime.decoder_graph import DecoderGraph
 from chipwise.engine.onnxruntime.fused import FusedSession
 from chipwise.engine.onnxruntime.graph import OnnxGraphSession
-from chipwise.engine.onnxruntime.mask import Mask
-from chipwise.engine.onnxruntime.portable import PortableSession
+from chipwise.engine.portable import PortableSession
 from chipwise.engine.session import Session
 from chipwise.errors import EngineError
 
@@ -51,16 +52,12 @@ class OnnxRuntimeEngine:
                 yields=yields,
             )
         if {"prefill", "decode"} <= set(files):
-            return PortableSession(
-                files["prefill"],
-                files["decode"],
-                n_slots=n_slots,
-                max_context=max_context,
-                threads=threads,
-                mask=_mask(options),
-                fuse_qdq=fuse_qdq,
-                yields=yields,
+            mask = _mask(options)
+            prefill, decode = (
+                DecoderGraph(files[role], threads=threads, fuse_qdq=fuse_qdq, yields=yields)
+                for role in ("prefill", "decode")
             )
+            return PortableSession(prefill, decode, n_slots=n_slots, max_context=max_context, mask=mask)
         raise EngineError(
             f"no decoder among the files {sorted(files)}",
             where=self.name,

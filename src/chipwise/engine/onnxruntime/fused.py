@@ -31,19 +31,20 @@ class FusedSession:
         self, path: Path, *, n_slots: int, max_context: int, threads: int, fuse_qdq: bool = True, yields: bool = False
     ) -> None:
         graph = DecoderGraph(path, threads=threads, fuse_qdq=fuse_qdq, yields=yields)
-        _, kv_heads, _, head_dim = graph.kv_shape()
-        if "seqlens_k" not in graph.inputs:
+        info = graph.info
+        _, kv_heads, _, head_dim = info.kv_shape()
+        if "seqlens_k" not in info.inputs:
             raise EngineError("not a fused decoder graph: it has no seqlens_k", where=str(path))
-        graph.require_context(max_context)
+        info.require_context(max_context)
         self._session: ort.InferenceSession | None = graph.session
         self.n_slots: Final = n_slots
         self.max_context: Final = max_context
-        self.vocab_size: Final = graph.vocab_size
+        self.vocab_size: Final = info.vocab_size
         self.max_step_tokens: Final = min(_MAX_STEP_TOKENS, max_context)
         self._limits = BatchLimits(n_slots, max_context, self.vocab_size, self.max_step_tokens)
-        self._pool = KvPool(graph.layers, n_slots, kv_heads, max_context, head_dim)
+        self._pool = KvPool(info.layers, n_slots, kv_heads, max_context, head_dim)
         self._bindings: dict[tuple[int, int], _Binding] = {}
-        self._last_logits = np.zeros((n_slots, graph.vocab_size), np.float32)
+        self._last_logits = np.zeros((n_slots, info.vocab_size), np.float32)
 
     def step(self, batch: Batch) -> StepOutput:
         """Run one step; see ``Session.step``."""

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from chipwise.engine.batch import Batch, StepOutput
 from chipwise.engine.batch_limits import BatchLimits
+from chipwise.engine.decoder_runner import DecoderRunner
 from chipwise.engine.kv_pool import KvPool
-from chipwise.engine.onnxruntime.decoder_graph import DecoderGraph
-from chipwise.engine.onnxruntime.mask import Mask
-from chipwise.engine.onnxruntime.open_graph import stepping
+from chipwise.engine.mask import Mask
 from chipwise.errors import EngineError
 
 Ints = npt.NDArray[np.int64]
@@ -30,52 +29,47 @@ class PortableSession:
     """
 
     def __init__(
-        self,
-        prefill: Path,
-        decode: Path,
-        *,
-        n_slots: int,
-        max_context: int,
-        threads: int,
-        mask: Mask,
-        fuse_qdq: bool = True,
-        yields: bool = False,
+        self, prefill: DecoderRunner, decode: DecoderRunner, *, n_slots: int, max_context: int, mask: Mask
     ) -> None:
-        self._prefill: DecoderGraph | None = DecoderGraph(prefill, threads=threads, fuse_qdq=fuse_qdq, yields=yields)
-        self._decode: DecoderGraph | None = DecoderGraph(decode, threads=threads, fuse_qdq=fuse_qdq, yields=yields)
-        self._mask = mask.completed(self._decode)
-        rows, kv_heads, context, head_dim = self._decode.kv_shape()
-        for graph in (self._prefill, self._decode):
-            graph.require_context(max_context)
+        """Take two open graphs, which it closes with itself.
+
+        Raises:
+            EngineError: They are no such pair, or hold fewer tokens than asked for.
+        """
+        self._prefill: DecoderRunner | None = prefill
+        self._decode: DecoderRunner | None = decode
+        self._mask = mask.completed(decode.info)
+        rows, kv_heads, context, head_dim = decode.info.kv_shape()
+        for graph in (prefill, decode):
+            graph.info.require_context(max_context)
         held = context if isinstance(context, int) else max_context
         if held < max_context:
             raise EngineError(
-                f"the decode graph holds {held} tokens, not {max_context}", where=str(decode),
+                f"the decode graph holds {held} tokens, not {max_context}", where=str(decode.info.path),
                 remedy=f"open it with a context of at most {held}",
             )  # fmt: skip
-        self._prefill_tokens = _fixed(self._prefill.inputs["input_ids"][1])
-        self._decode_tokens = _fixed(self._decode.inputs["input_ids"][1])
+        self._prefill_tokens = _fixed(prefill.info.inputs["input_ids"][1])
+        self._decode_tokens = _fixed(decode.info.inputs["input_ids"][1])
         self._decode_rows = _fixed(rows)
         self.n_slots: Final = n_slots
         self.max_context: Final = max_context
-        self.vocab_size: Final = self._prefill.vocab_size
+        self.vocab_size: Final = prefill.info.vocab_size
         self.max_step_tokens: Final = min(self._prefill_tokens or max_context, max_context)
         self._limits = BatchLimits(n_slots, max_context, self.vocab_size, self.max_step_tokens)
         # A decode graph of more rows than slots reads and ignores the slots behind the last, and one that holds more
         # tokens than a slot may have is fed its whole length.
-        self._pool = KvPool(self._decode.layers, max(n_slots, self._decode_rows or 0), kv_heads, held, head_dim)
+        self._pool = KvPool(decode.info.layers, max(n_slots, self._decode_rows or 0), kv_heads, held, head_dim)
 
     def step(self, batch: Batch) -> StepOutput:
         """Run one step; see ``Session.step``."""
         if self._prefill is None or self._decode is None:
             raise EngineError("the session is closed")
         self._limits.check(batch)
-        with stepping():
-            if batch.new_tokens == 1 and batch.past.min() > 0:
-                logits = self._decode_step(self._decode, batch.first_slot, batch.tokens, batch.past)
-            else:
-                rows = range(batch.rows)
-                logits = np.stack([self._row(self._prefill, self._decode, batch, row) for row in rows])
+        if batch.new_tokens == 1 and batch.past.min() > 0:
+            logits = self._decode_step(self._decode, batch.first_slot, batch.tokens, batch.past)
+        else:
+            rows = range(batch.rows)
+            logits = np.stack([self._row(self._prefill, self._decode, batch, row) for row in rows])
         return StepOutput(logits if batch.logits == "all" else logits[:, -1])
 
     def move_slot(self, source: int, target: int, tokens: int) -> None:
@@ -91,9 +85,12 @@ class PortableSession:
     def close(self) -> None:
         """Give all memory back."""
         self._pool.close()
+        for graph in (self._prefill, self._decode):
+            if graph is not None:
+                graph.close()
         self._prefill = self._decode = None
 
-    def _row(self, prefill: DecoderGraph, decode: DecoderGraph, batch: Batch, row: int) -> Floats:
+    def _row(self, prefill: DecoderRunner, decode: DecoderRunner, batch: Batch, row: int) -> Floats:
         """One row's tokens, ``[n, vocab]``: through prefill if they start the sequence, else through decode."""
         slot, tokens, past = batch.first_slot + row, batch.tokens[row], int(batch.past[row])
         parts = []
@@ -107,7 +104,7 @@ class PortableSession:
             tokens, past = tokens[width:], past + width
         return np.concatenate(parts)
 
-    def _prefill_step(self, graph: DecoderGraph, slot: int, tokens: Ints, *, all_logits: bool) -> Floats:
+    def _prefill_step(self, graph: DecoderRunner, slot: int, tokens: Ints, *, all_logits: bool) -> Floats:
         used = len(tokens)
         length = self._prefill_tokens or used
         ids = np.zeros((1, length), np.int64)
@@ -115,9 +112,9 @@ class PortableSession:
         rows = np.arange(used) if all_logits else np.array([used - 1])
         feeds: Feeds = {"input_ids": ids}
         positions = np.arange(length)[None]
-        if "positions" in graph.inputs:
+        if "positions" in graph.info.inputs:
             feeds["positions"] = positions
-        self._mask.add_to(feeds, graph.inputs, positions, positions)
+        self._mask.add_to(feeds, graph.info.inputs, positions, positions)
         outputs = _run(graph, feeds, rows)
         for layer in range(self._pool.layers):
             for part in ("key", "value"):
@@ -125,7 +122,7 @@ class PortableSession:
                 self._pool.view(layer, part, slot, 1)[0, :, :used] = new[0, :, :used]
         return outputs["logits"]
 
-    def _decode_step(self, graph: DecoderGraph, first: int, tokens: Ints, past: Ints) -> Floats:
+    def _decode_step(self, graph: DecoderRunner, first: int, tokens: Ints, past: Ints) -> Floats:
         """New tokens over the cache, logits ``[rows, n, vocab]``; in pieces if the graph's batch is fixed.
 
         There are at most as many tokens a row as the graph takes; fewer are padded on the right.
@@ -141,7 +138,9 @@ class PortableSession:
             parts.append(self._decode_range(graph, at, width, lead, tokens[piece], past[piece]))
         return np.concatenate(parts)
 
-    def _decode_range(self, graph: DecoderGraph, first: int, width: int, lead: int, tokens: Ints, past: Ints) -> Floats:
+    def _decode_range(
+        self, graph: DecoderRunner, first: int, width: int, lead: int, tokens: Ints, past: Ints
+    ) -> Floats:
         used, count = slice(lead, lead + len(tokens)), tokens.shape[1]
         length = self._decode_tokens or count
         ids, lengths = np.zeros((width, length), np.int64), np.zeros(width, np.int64)
@@ -154,7 +153,7 @@ class PortableSession:
         }
         places = np.arange(self._pool.max_context)
         cached = np.where(places < lengths[:, None], places, -1)
-        self._mask.add_to(feeds, graph.inputs, positions, np.concatenate([cached, positions], 1))
+        self._mask.add_to(feeds, graph.info.inputs, positions, np.concatenate([cached, positions], 1))
         for layer in range(self._pool.layers):
             for part in ("key", "value"):
                 feeds[f"past.{layer}.{part}"] = self._pool.view(layer, part, first, width)
@@ -168,14 +167,15 @@ class PortableSession:
         return outputs["logits"].reshape(*wanted.shape, -1)
 
 
-def _run(graph: DecoderGraph, feeds: Feeds, rows: Ints) -> dict[str, Floats]:
+def _run(graph: DecoderRunner, feeds: Feeds, rows: Ints) -> dict[str, Floats]:
     """Run a graph for the logits of some tokens, again and again if it gives a fixed number of them."""
-    width = _fixed(graph.inputs["output_rows"][0]) or len(rows)
-    logits, outputs = [], {}
+    width = _fixed(graph.info.inputs["output_rows"][0]) or len(rows)
+    logits: list[Floats] = []
+    outputs: Mapping[str, npt.NDArray[Any]] = {}
     for start in range(0, len(rows), width):
         piece = rows[start : start + width]
         feeds["output_rows"] = np.pad(piece, (0, width - len(piece)))
-        outputs = dict(zip(graph.output_names, graph.session.run(graph.output_names, feeds), strict=True))
+        outputs = graph.run(feeds)
         logits.append(outputs["logits"][: len(piece)])
     return {**outputs, "logits": np.concatenate(logits)}
 

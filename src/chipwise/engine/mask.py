@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from chipwise.engine.onnxruntime.decoder_graph import DecoderGraph
+from chipwise.engine.decoder_info import DecoderInfo
 from chipwise.errors import EngineError
 
 _BIAS, _LOCAL_BIAS = "attention_bias", "attention_bias_local"
@@ -26,7 +26,7 @@ class Mask:
     value: float | None = None
     window: int | None = None
 
-    def completed(self, graph: DecoderGraph) -> Mask:
+    def completed(self, graph: DecoderInfo) -> Mask:
         """The mask with what the graph says of it.
 
         Raises:
