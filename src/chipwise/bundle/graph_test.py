@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from chipwise.bundle.entries import GraphTest
 from chipwise.engine.graph_session import Arrays, GraphSession
+from chipwise.engine.known_fault import explained
 from chipwise.errors import BundleError
 from chipwise.files import read_bounded
 
@@ -71,28 +72,45 @@ def run_graph_test(session: GraphSession, test: GraphTest, inputs: Path, outputs
         if name not in found:
             raise _failure(f"the graph has no output {name!r}", where)
         ours = np.asarray(found[name])
-        _check_output(name, wanted, ours, where)
+        _check_output(session, name, wanted, ours, where)
         if wanted.dtype.kind == "f" or not numbers:
-            _check_distance(name, wanted, ours, test.tolerance, where)
+            _check_distance(session, name, wanted, ours, test.tolerance, where)
 
 
-def _check_output(name: str, wanted: npt.NDArray[Any], found: npt.NDArray[Any], where: str) -> None:
+def _check_output(
+    session: GraphSession, name: str, wanted: npt.NDArray[Any], found: npt.NDArray[Any], where: str
+) -> None:
     if found.shape != wanted.shape:
         raise _failure(f"the output {name} is {list(found.shape)} instead of {list(wanted.shape)}", where)
     if not np.isfinite(found).all():
         raise _failure(
-            f"{int((~np.isfinite(found)).sum())} of {found.size} values of {name} are NaN or infinite", where
+            f"{int((~np.isfinite(found)).sum())} of {found.size} values of {name} are NaN or infinite"
+            + explained(session, "not_finite"),
+            where,
         )
     if wanted.any() and not found.any():
-        raise _failure(f"the output {name} is all zeros: a kernel of the runtime does nothing for this model", where)
+        raise _failure(
+            f"the output {name} is all zeros: a kernel of the runtime does nothing for this model"
+            + explained(session, "zeros"),
+            where,
+        )
 
 
-def _check_distance(name: str, wanted: npt.NDArray[Any], found: npt.NDArray[Any], tolerance: float, where: str) -> None:
+def _check_distance(
+    session: GraphSession,
+    name: str,
+    wanted: npt.NDArray[Any],
+    found: npt.NDArray[Any],
+    tolerance: float,
+    where: str,
+) -> None:
     ours, theirs = found.astype(np.float64), wanted.astype(np.float64)
     largest, scale = float(np.abs(ours - theirs).max(initial=0.0)), float(np.abs(theirs).max(initial=0.0))
     if not largest <= tolerance * scale:
         raise _failure(
-            f"the output {name} differs by {largest:.3g} of {scale:.3g} (tolerance {tolerance:g} of it)", where
+            f"the output {name} differs by {largest:.3g} of {scale:.3g} (tolerance {tolerance:g} of it)"
+            + explained(session, "differs"),
+            where,
         )
 
 

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from chipwise.bundle.entries import LogitSample, SelfTest
 from chipwise.engine import Batch, Session
+from chipwise.engine.known_fault import explained
 from chipwise.errors import BundleError
 
 _Logits = npt.NDArray[np.float32]
@@ -35,7 +36,7 @@ def record_self_test(
     tokens: list[int] = []
     kept: list[LogitSample] = []
     for step, logits in enumerate(_greedy(session, prompt, tokens, max_tokens)):
-        _check_sane(logits, step, where="self-test")
+        _check_sane(session, logits, step, where="self-test")
         tokens.append(int(logits.argmax()))
         if step in (0, max_tokens - 1):
             top = np.argsort(logits)[-samples:]
@@ -58,11 +59,11 @@ def run_self_test(session: Session, test: SelfTest, *, where: str) -> None:
         EngineError: The runtime failed.
     """
     for step, logits in enumerate(_greedy(session, test.prompt, test.tokens, len(test.tokens))):
-        _check_sane(logits, step, where=where)
-        _check_token(logits, step, test, where)
+        _check_sane(session, logits, step, where=where)
+        _check_token(session, logits, step, test, where)
         for sample in test.logits:
             if sample.step == step:
-                _check_sample(logits, sample, test.tolerance, where)
+                _check_sample(session, logits, sample, test.tolerance, where)
 
 
 def _greedy(session: Session, prompt: Sequence[int], tokens: Sequence[int], steps: int) -> Iterator[_Logits]:
@@ -84,17 +85,21 @@ def _step(session: Session, tokens: Sequence[int], past: int) -> _Logits:
     return logits
 
 
-def _check_sane(logits: _Logits, step: int, where: str) -> None:
+def _check_sane(session: Session, logits: _Logits, step: int, where: str) -> None:
     if not np.isfinite(logits).all():
         wrong = int((~np.isfinite(logits)).sum())
-        raise _failure(f"{wrong} of {logits.size} logits are NaN or infinite", step, where)
+        known = explained(session, "not_finite")
+        raise _failure(f"{wrong} of {logits.size} logits are NaN or infinite{known}", step, where)
     if not logits.any():
-        raise _failure("the runtime returned all zeros: one of its kernels does nothing for this model", step, where)
+        known = explained(session, "zeros")
+        raise _failure(
+            f"the runtime returned all zeros: one of its kernels does nothing for this model{known}", step, where
+        )
     if logits.size > 1 and (logits == logits[0]).all():
         raise _failure(f"the runtime returned the same logit {logits[0]:.4g} for every token", step, where)
 
 
-def _check_token(logits: _Logits, step: int, test: SelfTest, where: str) -> None:
+def _check_token(session: Session, logits: _Logits, step: int, test: SelfTest, where: str) -> None:
     expected, found = test.tokens[step], int(logits.argmax())
     if expected >= logits.size:
         raise _failure(f"it expects token {expected}, but the model has only {logits.size}", step, where)
@@ -102,17 +107,18 @@ def _check_token(logits: _Logits, step: int, test: SelfTest, where: str) -> None
     if short > test.tolerance:
         raise _failure(
             f"the runtime chose token {found} instead of {expected}, whose logit is {short:.3g} lower "
-            f"(tolerance {test.tolerance:g})",
+            f"(tolerance {test.tolerance:g}){explained(session, 'differs')}",
             step,
             where,
         )
 
 
-def _check_sample(logits: _Logits, sample: LogitSample, tolerance: float, where: str) -> None:
+def _check_sample(session: Session, logits: _Logits, sample: LogitSample, tolerance: float, where: str) -> None:
     found = float(logits[sample.token]) if sample.token < logits.size else float("nan")
     if not abs(found - sample.value) <= tolerance:
         raise _failure(
-            f"the logit of token {sample.token} is {found:.4g} instead of {sample.value:.4g} (tolerance {tolerance:g})",
+            f"the logit of token {sample.token} is {found:.4g} instead of {sample.value:.4g} (tolerance {tolerance:g})"
+            + explained(session, "differs"),
             sample.step,
             where,
         )

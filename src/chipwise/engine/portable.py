@@ -11,6 +11,7 @@ import numpy.typing as npt
 from chipwise.engine.batch import Batch, StepOutput
 from chipwise.engine.batch_limits import BatchLimits
 from chipwise.engine.decoder_runner import DecoderRunner
+from chipwise.engine.known_fault import KnowsFaults, Symptom
 from chipwise.engine.kv_pool import KvPool
 from chipwise.engine.mask import Mask
 from chipwise.errors import EngineError
@@ -81,6 +82,13 @@ class PortableSession:
         if self._decode is None:
             raise EngineError("the session is closed")
         self._pool.move(source, target, tokens)
+
+    def explain(self, symptom: Symptom) -> str | None:
+        """What the graphs' runtime knows about such logits; see ``KnowsFaults``."""
+        for graph in (self._prefill, self._decode):
+            if isinstance(graph, KnowsFaults) and (text := graph.explain(symptom)):
+                return text
+        return None
 
     def close(self) -> None:
         """Give all memory back."""

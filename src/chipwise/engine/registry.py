@@ -14,14 +14,6 @@ EngineCreator = Callable[[], Engine]
 ENTRY_POINT_GROUP = "chipwise.engines"
 """Packages add engines by an entry point of this group that names a creator (an engine's class is one)."""
 
-# Engines that bundles are built for but that this version does not bring: what it says, and what to do.
-_NOT_YET = {
-    "rknn": (
-        "the engine 'rknn' is no part of this version: it runs .rknn files on no board yet",
-        "look at the bundle with `chipwise inspect`, or run its .rknn file with Rockchip's own runtime",
-    )
-}
-
 
 class EngineRegistry:
     """Engine creators by name: the built-in ones, then those that installed packages bring."""
@@ -67,8 +59,6 @@ class EngineRegistry:
     def _load(self, name: str) -> EngineCreator:
         point = self._from_packages().get(name)
         if point is None:
-            if name in _NOT_YET:
-                raise InputError(_NOT_YET[name][0], remedy=_NOT_YET[name][1])
             raise InputError(f"no engine named {name!r}", remedy=f"known engines: {', '.join(self.names())}")
         try:
             creator = point.load()
@@ -89,8 +79,15 @@ def _onnxruntime() -> Engine:
     return OnnxRuntimeEngine()
 
 
+def _rknn() -> Engine:
+    from chipwise.engine.rknn import RknnEngine
+
+    return RknnEngine()
+
+
 engines = EngineRegistry()
 engines.register("onnxruntime", _onnxruntime)
+engines.register("rknn", _rknn)
 engines.register("null", NullEngine)
 
 

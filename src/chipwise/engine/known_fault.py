@@ -1,0 +1,23 @@
+"""Known faults: a session may know why a runtime returns what it should not."""
+
+from __future__ import annotations
+
+from typing import Literal, Protocol, runtime_checkable
+
+Symptom = Literal["zeros", "not_finite", "differs"]
+"""What a self-test saw: outputs that are all zero, that hold NaN or infinity, or that are others than expected."""
+
+
+@runtime_checkable
+class KnowsFaults(Protocol):
+    """A session whose runtime has known faults."""
+
+    def explain(self, symptom: Symptom) -> str | None:
+        """What is known about such outputs of this model on this device, in one line; None if nothing is."""
+        ...
+
+
+def explained(session: object, symptom: Symptom) -> str:
+    """What a session knows about a symptom, to be put behind the message; empty if nothing."""
+    text = session.explain(symptom) if isinstance(session, KnowsFaults) else None
+    return f" ({text})" if text else ""

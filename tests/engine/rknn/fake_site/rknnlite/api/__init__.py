@@ -1,0 +1,1 @@
+from .rknn_lite import RKNNLite as RKNNLite  # noqa: TID252

@@ -1,0 +1,18 @@
+from __future__ import annotations
+
+import pytest
+
+from chipwise.engine.known_fault import Symptom, explained
+
+
+class _Knows:
+    def explain(self, symptom: Symptom) -> str | None:
+        return "seen on Tuesdays" if symptom == "zeros" else None
+
+
+@pytest.mark.parametrize(
+    ("session", "symptom", "text"),
+    [(_Knows(), "zeros", " (seen on Tuesdays)"), (_Knows(), "differs", ""), (object(), "zeros", "")],
+)
+def test_it_is_put_behind_the_message(session: object, symptom: Symptom, text: str) -> None:
+    assert explained(session, symptom) == text
