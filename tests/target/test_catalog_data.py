@@ -111,7 +111,7 @@ def test_rk3588_limits() -> None:
     assert _value(limits.matmul_k_max) == 8192
     assert _value(limits.context_max_tokens) == 16384
     assert _value(limits.context_multiple_tokens) == 32
-    assert _value(limits.out_channels_cpu) == 49152
+    assert _value(limits.out_columns_max) == 8192
     assert limits.activation_granularity is not None
     assert limits.activation_granularity.value == "tensor"
     assert load_target("rk3588").scheme("w4a16") is None

@@ -31,7 +31,7 @@ class Constraints:
         context_max_tokens: The longest context of the runtime for language models.
         context_multiple_tokens: What a context length must be a multiple of.
         matmul_k_max: The longest inner dimension of a matrix product in one piece.
-        out_channels_cpu: Output channels at which a layer was seen to fall to the CPU; the limit itself lies below.
+        out_columns_max: The most columns of an output layer that the accelerator hands out row by row.
         rank: The number of dimensions every tensor must have.
         batch_max: The largest first dimension.
         dim_min: The smallest other dimension.
@@ -57,7 +57,7 @@ class Constraints:
     context_max_tokens: Quantity | None = None
     context_multiple_tokens: Quantity | None = None
     matmul_k_max: Quantity | None = None
-    out_channels_cpu: Quantity | None = None
+    out_columns_max: Quantity | None = None
     rank: Quantity | None = None
     batch_max: Quantity | None = None
     dim_min: Quantity | None = None

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import numpy as np
 import onnx_ir as ir
 
 from chipwise.check.rules.operators import (
@@ -11,7 +12,7 @@ from chipwise.check.rules.operators import (
     wide_output,
 )
 from chipwise.target.placement import Placement
-from tests.check.graphs import SOURCE, fact, given_decoder, given_graph, graph, proto, q, target
+from tests.check.graphs import SOURCE, fact, given_decoder, given_graph, graph, proto, q, target, with_initializers
 
 TABLE = (
     Placement("npu", ("Relu",), SOURCE),
@@ -57,9 +58,19 @@ def test_control_flow_is_left_to_its_own_rule() -> None:
 
 
 def test_wide_output() -> None:
-    (one,) = wide_output(given_decoder(target(out_channels_cpu=q(1000))))
-    assert (one.where, one.measured) == ("lm_head", "1000 channels")
-    assert list(wide_output(given_decoder(target(out_channels_cpu=q(1001))))) == []
+    (one,) = wide_output(given_decoder(target(out_columns_max=q(999))))
+    assert (one.where, one.measured) == ("lm_head", "1000 columns")
+    assert list(wide_output(given_decoder(target(out_columns_max=q(1000))))) == []
+
+
+def test_wide_output_of_a_graph_is_one_that_leaves_it() -> None:
+    def found(rows: int) -> list[str]:
+        body = f"g (float[{rows},2] x, float[2,9] w) => (float[{rows},9] y) {{ y = MatMul(x, w) }}"
+        model = with_initializers(graph(body), w=np.zeros((2, 9), np.float32))
+        return [one.measured for one in wide_output(given_graph(model, target(out_columns_max=q(8))))]
+
+    assert found(2) == ["9 columns"]
+    assert found(1) == []
 
 
 def test_matmul_length() -> None:

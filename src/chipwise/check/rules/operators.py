@@ -9,6 +9,7 @@ from chipwise.check.check_input import CheckInput, label
 from chipwise.check.linears import linears
 from chipwise.check.placement import PlacementCount, count_placement
 from chipwise.check.rule import Hit, rule
+from chipwise.check.wide_products import wide_products
 from chipwise.target.units import human
 
 # The rule about control flow names these, and says more.
@@ -98,21 +99,26 @@ def _crossing(count: PlacementCount) -> str:
 
 @rule
 def wide_output(given: CheckInput) -> Iterator[Hit]:
-    """A layer has so many output channels that it falls to the CPU.
+    """An output layer has more columns than the accelerator hands out row by row.
 
-    Why: The compiler gives such a layer to the CPU without failing (rknn-toolkit2: "channel is too large, may produce
-    thousands of regtask, fallback to cpu!"); with a language model it is the largest layer of all.
+    Why: The compiler gives the change of layout behind it to the CPU without failing (rknn-toolkit2 for rk3588:
+    "channel is too large, may produce thousands of regtask, fallback to cpu!"). Layers inside the graph keep their
+    layout, and one row alone, as when decoding, needs no change.
 
-    Limit: `out_channels_cpu` of the target: a width at which this was seen; the limit itself lies below.
+    Limit: `out_columns_max` of the target, measured with its compiler.
 
-    Remedy: Split the output layer into parts along its channels.
+    Remedy: The build splits a graph's layer along its columns, which holds up to 49152 columns in float16 and 16384 in
+    8 bits; beyond, compute the last row only, or let the graph put out the transposed result.
     """
-    limit = given.limits.out_channels_cpu
+    limit = given.limits.out_columns_max
     if limit is None:
         return
-    for linear in linears(given):
-        if linear.n >= int(limit):
-            yield Hit("warning", linear.name, f"{linear.n} channels", f"fewer than {limit.value:g} channels")
+    if given.graph is None:
+        found = [(linear.name, linear.n) for linear in linears(given) if linear.is_head and linear.n > int(limit)]
+    else:
+        found = [(label(one.node), one.columns) for one in wide_products(given.nodes, int(limit), given.dims)]
+    for name, columns in found:
+        yield Hit("warning", name, f"{columns} columns", f"at most {limit.value:g} columns")
 
 
 @rule
