@@ -130,6 +130,8 @@ def test_the_answer_of_another_case_does_not_hold_them(domain: str) -> None:
         ("5 in the box", ("5",)),
         ("a 2x4 grid of 8", ("8",)),
         ("nothing to hold", ()),
+        ('" "', ()),
+        ("It comes on at 7:30 pm, off at 下午8:15", ("7:30 pm", "下午8:15")),
         ("", ()),
     ],
 )

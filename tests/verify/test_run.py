@@ -6,10 +6,12 @@ import pytest
 from chipwise.engine import Batch
 from chipwise.model.queries import Query
 from chipwise.report.quality import Quality
+from chipwise.verify.case import Case
 from chipwise.verify.gate import Thresholds, judge
 from chipwise.verify.generate import generate
 from chipwise.verify.run import context_needed, encode_suite, verify
-from chipwise.verify.suite import Case, Suite
+from chipwise.verify.scoring.requirement import Requirement
+from chipwise.verify.suite import Suite
 from tests.verify.fakes import EOS, Array, TinySession, prompts_of
 from tests.verify.words import word_tokenizer
 
@@ -24,7 +26,13 @@ def suite(count: int = 12) -> Suite:
     return Suite(
         "s",
         tuple(
-            Case(c.id, c.query, keywords=(f"w{a.tokens[-2]}",) if len(a.tokens) > 1 else (), max_tokens=8)
+            Case(
+                c.id,
+                c.query,
+                requirement=Requirement((f"w{a.tokens[-2]}",)) if len(a.tokens) > 1 else None,
+                dimension="keyword" if len(a.tokens) > 1 else None,
+                max_tokens=8,
+            )
             for c, a in zip(bare.cases, answers, strict=True)
         ),
         "",

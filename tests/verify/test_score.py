@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from chipwise.model.queries import Query
+from chipwise.verify.case import Case
 from chipwise.verify.compare import CaseComparison, Comparison
 from chipwise.verify.generate import Answer
 from chipwise.verify.metrics import PositionDrift
 from chipwise.verify.score import answer_text, score_answers, score_comparison
-from chipwise.verify.suite import Case
+from chipwise.verify.scoring.requirement import Requirement
 from tests.verify.fakes import EOS
 from tests.verify.words import word_tokenizer
 
@@ -29,7 +30,8 @@ def compared(index: int, reference: tuple[int, ...], candidate: tuple[int, ...],
 
 
 def case(name: str, *keywords: str, **labels: str) -> Case:
-    return Case(name, Query(prompt=f"ask {name}"), keywords=keywords, labels=labels)
+    asked = {"requirement": Requirement(keywords), "dimension": "keyword"} if keywords else {}
+    return Case(name, Query(prompt=f"ask {name}"), labels=labels, **asked)
 
 
 CASES = [

@@ -13,8 +13,9 @@ from chipwise.errors import QueryFileError
 from chipwise.files import sha256_file
 from chipwise.model.chat_template import ChatTemplate
 from chipwise.model.tokenizer import SpecialTokens, Tokenizer
+from chipwise.verify.case import DEFAULT_MAX_TOKENS
 from chipwise.verify.domains import generate
-from chipwise.verify.suite import DEFAULT_MAX_TOKENS, read_suite
+from chipwise.verify.suite import read_suite
 
 GOOD = {"id": "a", "prompt": "turn on the lamp", "keywords": ["lamp"]}
 

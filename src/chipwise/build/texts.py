@@ -13,8 +13,9 @@ from chipwise.files import sha256_file
 from chipwise.model.chat_template import ChatTemplate
 from chipwise.model.queries import Query, read_queries
 from chipwise.model.tokenizer import Tokenizer
+from chipwise.verify.case import Case
 from chipwise.verify.generate import Prompt
-from chipwise.verify.suite import Case, read_suite
+from chipwise.verify.suite import first_cases, read_suite
 
 # Answers to queries without a right answer are compared token by token; more tokens a case tell little more.
 _QUERY_ANSWER_TOKENS = 12
@@ -68,7 +69,7 @@ def gather_texts(options: BuildOptions, tokenizer: Tokenizer, template: ChatTemp
     left_out = 0
     if options.suite:
         everything = read_suite(options.suite).cases
-        suite_cases = everything[: options.max_cases]
+        suite_cases = first_cases(everything, options.max_cases)
         left_out = len(everything) - len(suite_cases)
         source["suite"] = _described(options.suite)
     scored = [(case, case.encode(tokenizer, template)) for case in suite_cases]

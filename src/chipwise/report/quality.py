@@ -132,12 +132,13 @@ class CaseResult:
         expected: The right answer, if the suite names one.
         reference_answer: The reference's answer; None if none ran.
         candidate_answer: The candidate's answer.
-        missing_reference: Keywords the reference's answer lacks; None if the case has no keywords.
-        missing_candidate: Keywords the candidate's answer lacks; None if the case has no keywords.
+        missing_reference: What the reference's answer lacks or has wrong; None if the case is not scored.
+        missing_candidate: What the candidate's answer lacks or has wrong; None likewise.
         kl_mean_nats: Mean KL divergence over the reference's answer; None if no reference ran.
         top1_agreement: Share of the reference's answer tokens the candidate would choose too; None likewise.
         finite: False if any logit of either side was NaN or infinite on the way.
         labels: The case's labels (``lang``, ``domain``, ``kind``).
+        dimension: What it is a case of: ``keyword``, ``logic``, ``long_range``, ``noise``; None if it is not scored.
     """
 
     id: str
@@ -151,6 +152,7 @@ class CaseResult:
     top1_agreement: float | None = None
     finite: bool = True
     labels: Labels = field(default_factory=dict)
+    dimension: str | None = None
 
     @property
     def changed(self) -> bool:

@@ -20,7 +20,7 @@ _UNITS = (
 )
 _ENTITY = re.compile(
     r"\d{4}-\d{2}-\d{2}"  # dates
-    r"|\d{1,2}:\d{2}(?::\d{2})?"  # times
+    r"|(?:凌晨|早上|上午|中午|下午|傍晚|晚上)?\d{1,2}:\d{2}(?::\d{2})?(?:\s?[ap]\.?m(?![a-z]))?"  # times
     r"|(?<![a-z0-9_])[a-z][a-z_]*-?\d[a-z0-9_]*(?:-[a-z0-9]*\d[a-z0-9]*)*"  # E123, cam-12, light-0042
     rf"|(?<![a-z0-9.:_])-?\d+(?:\.\d+)?(?:\s?(?:%|°[cf]?|(?:{_UNITS})(?![a-z0-9])))?"  # 26, -5, 22.5 °C, 30%
     r"|(?<=[\"“「『])[^\"”」』\n]{1,80}(?=[\"”」』])"  # what is quoted
@@ -51,13 +51,14 @@ def entities(expected: str) -> tuple[str, ...]:
     with their units, and what is quoted, as far as the answer itself counts as reproducing it.
     """  # noqa: D205
     try:
-        found = list(_scalars(json.loads(expected)))
-    except ValueError:
-        found = []
-    else:
-        if expected.lstrip().startswith(("{", "[")):
-            return tuple(dict.fromkeys(found))
-    candidates = dict.fromkeys(match.group().strip() for match in _ENTITY.finditer(normalise(expected)))
+        scalars = list(_scalars(json.loads(expected)))
+    except (ValueError, RecursionError):
+        scalars = []
+    if expected.lstrip().startswith(("{", "[")) and scalars:
+        return tuple(dict.fromkeys(scalars))
+    found = [match.group().strip() for match in _ENTITY.finditer(normalise(expected))]
+    # A pair of quotes may hold nothing but a space.
+    candidates = dict.fromkeys(word for word in found if word)
     # The 2 of "2x4" is part of something longer: no answer would be right, not even the expected one.
     beyond = set(missing_keywords(candidates, expected))
     return tuple(entity for entity in candidates if entity not in beyond)

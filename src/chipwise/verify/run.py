@@ -9,10 +9,11 @@ from chipwise.errors import QueryFileError
 from chipwise.model.chat_template import ChatTemplate
 from chipwise.model.tokenizer import Tokenizer
 from chipwise.report.quality import Quality
+from chipwise.verify.case import Case
 from chipwise.verify.compare import compare
 from chipwise.verify.generate import Progress, Prompt, generate
 from chipwise.verify.score import score_answers, score_comparison
-from chipwise.verify.suite import Case, Suite
+from chipwise.verify.suite import Suite
 
 
 def encode_suite(suite: Suite, tokenizer: Tokenizer, template: ChatTemplate | None) -> list[Prompt]:

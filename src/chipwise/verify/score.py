@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from chipwise.model.tokenizer import Tokenizer
 from chipwise.report.quality import CaseResult, Fidelity, Quality
+from chipwise.verify.case import Case
 from chipwise.verify.compare import CaseComparison, Comparison
 from chipwise.verify.generate import Answer
-from chipwise.verify.keywords import missing_keywords
 from chipwise.verify.metrics import along_answer, concatenate, histogram, summarise
-from chipwise.verify.suite import Case
 
 
 def score_comparison(cases: Sequence[Case], comparison: Comparison, tokenizer: Tokenizer) -> Quality:
@@ -21,7 +21,16 @@ def score_comparison(cases: Sequence[Case], comparison: Comparison, tokenizer: T
         comparison: What ``compare`` gave.
         tokenizer: The tokenizer of both.
     """
-    results = tuple(_compared(cases[done.index], done, tokenizer) for done in comparison.cases)
+    ran = [cases[done.index] for done in comparison.cases]
+    texts = [
+        (answer_text(done.reference, tokenizer), answer_text(done.candidate, tokenizer)) for done in comparison.cases
+    ]
+    before = _misses(ran, [reference for reference, _ in texts])
+    after = _misses(ran, [candidate for _, candidate in texts])
+    results = tuple(
+        replace(_compared(case, done, *answers), missing_reference=one, missing_candidate=other)
+        for case, done, answers, one, other in zip(ran, comparison.cases, texts, before, after, strict=True)
+    )
     answers = [done.answer for done in comparison.cases]
     prompt, answer = concatenate([done.prompt for done in comparison.cases]), concatenate(answers)
     return Quality(
@@ -47,7 +56,21 @@ def score_answers(
         tokenizer: The candidate's tokenizer.
         not_run: The names of those that did not.
     """
-    results = tuple(_alone(case, answer, tokenizer) for case, answer in zip(cases, answers, strict=True))
+    texts = [answer_text(answer, tokenizer) for answer in answers]
+    results = tuple(
+        CaseResult(
+            id=case.id,
+            prompt=case.text,
+            expected=case.expected,
+            reference_answer=None,
+            candidate_answer=text,
+            missing_candidate=missing,
+            finite=answer.finite,
+            labels=dict(case.labels),
+            dimension=case.dimension,
+        )
+        for case, text, answer, missing in zip(cases, texts, answers, _misses(cases, texts), strict=True)
+    )
     return Quality(cases=results, fidelity=_fidelity(results), not_run=tuple(not_run))
 
 
@@ -59,8 +82,15 @@ def answer_text(answer: Answer, tokenizer: Tokenizer) -> str:
     return tokenizer.decode(tokens).strip()
 
 
-def _compared(case: Case, done: CaseComparison, tokenizer: Tokenizer) -> CaseResult:
-    reference, candidate = answer_text(done.reference, tokenizer), answer_text(done.candidate, tokenizer)
+def _misses(cases: Sequence[Case], texts: Sequence[str]) -> list[tuple[str, ...] | None]:
+    """What is wrong with each answer of one side; a noise case is seen beside that side's answer to its clean twin."""
+    said = {case.id: text for case, text in zip(cases, texts, strict=True)}
+    return [
+        case.misses(text, said.get(case.clean) if case.clean else None) for case, text in zip(cases, texts, strict=True)
+    ]
+
+
+def _compared(case: Case, done: CaseComparison, reference: str, candidate: str) -> CaseResult:
     parts = (done.prompt, done.answer)
     finite = all(bool(p.finite_reference.all() and p.finite_candidate.all()) for p in parts)
     return CaseResult(
@@ -69,8 +99,7 @@ def _compared(case: Case, done: CaseComparison, tokenizer: Tokenizer) -> CaseRes
         expected=case.expected,
         reference_answer=reference,
         candidate_answer=candidate,
-        missing_reference=missing_keywords(case.keywords, reference) if case.keywords else None,
-        missing_candidate=missing_keywords(case.keywords, candidate) if case.keywords else None,
+        dimension=case.dimension,
         # The plain mean: one NaN makes it NaN, as it should.
         kl_mean_nats=float(done.answer.kl_nats.mean()),
         top1_agreement=float(done.answer.agree.mean()),
@@ -79,22 +108,8 @@ def _compared(case: Case, done: CaseComparison, tokenizer: Tokenizer) -> CaseRes
     )
 
 
-def _alone(case: Case, answer: Answer, tokenizer: Tokenizer) -> CaseResult:
-    text = answer_text(answer, tokenizer)
-    return CaseResult(
-        id=case.id,
-        prompt=case.text,
-        expected=case.expected,
-        reference_answer=None,
-        candidate_answer=text,
-        missing_candidate=missing_keywords(case.keywords, text) if case.keywords else None,
-        finite=answer.finite,
-        labels=dict(case.labels),
-    )
-
-
 def _fidelity(results: Sequence[CaseResult]) -> tuple[Fidelity, ...]:
-    scored = [case for case in results if case.missing_candidate is not None]
+    scored = [case for case in results if case.dimension == "keyword" and case.missing_candidate is not None]
     if not scored:
         return ()
     groups: dict[str, list[CaseResult]] = {"all": scored}

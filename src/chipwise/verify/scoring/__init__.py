@@ -1,0 +1,1 @@
+"""Scoring: whether an answer says what it must, by rules alone, in English and Chinese."""

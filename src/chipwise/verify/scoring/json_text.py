@@ -1,0 +1,31 @@
+"""JSON values in a free text: bare, fenced, in tags, or after words."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+# An answer is short; a value nested deeper than this is damage.
+_MOST_VALUES = 64
+
+
+def json_values(text: str) -> tuple[Any, ...]:
+    """The objects and arrays of a text, the outermost ones in order; none if there are none.
+
+    What stands around them (words, fences of Markdown, ``<tool_call>`` tags) is skipped. A value that is broken off is
+    none.
+    """
+    decoder = json.JSONDecoder()
+    found: list[Any] = []
+    at = 0
+    while len(found) < _MOST_VALUES:
+        starts = [i for i in (text.find("{", at), text.find("[", at)) if i >= 0]
+        if not starts:
+            break
+        try:
+            value, at = decoder.raw_decode(text, min(starts))
+        except (ValueError, RecursionError):
+            at = min(starts) + 1
+            continue
+        found.append(value)
+    return tuple(found)

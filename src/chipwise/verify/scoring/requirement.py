@@ -1,0 +1,77 @@
+"""Requirement: what an answer must say, must not say, and call."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from chipwise.verify.keywords import entities, normalise
+from chipwise.verify.scoring.entity import LITERAL, missing_entities
+from chipwise.verify.scoring.json_meaning import differences
+from chipwise.verify.scoring.json_text import json_values
+from chipwise.verify.scoring.tool_call import CallRules, ToolCall, call_differences
+
+_PUNCTUATION = re.compile(r"[\s.,;:!?。，；：！？、\"'`]+")
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """What makes an answer right; all that is given must hold.
+
+    Attributes:
+        keywords: What it must reproduce.
+        absent: What it must not say.
+        exact: The whole answer, but for width, case, spaces and punctuation at its end; None if it may say more.
+        calls: The tool calls it must make; None if none are asked for. ``()`` asks that it makes none.
+        json: A JSON value it must hold, in one element; empty if none is asked for.
+        same: What is taken as the same, see ``entity.NORMALISATIONS``.
+        rules: How calls are compared.
+    """
+
+    keywords: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
+    exact: str | None = None
+    calls: tuple[ToolCall, ...] | None = None
+    json: tuple[Any, ...] = ()
+    same: frozenset[str] = LITERAL
+    rules: CallRules = field(default_factory=CallRules)
+
+    @property
+    def asks(self) -> bool:
+        """Whether it asks for anything."""
+        return bool(self.keywords or self.absent or self.json) or self.exact is not None or self.calls is not None
+
+    def misses(self, answer: str) -> tuple[str, ...]:
+        """What is wrong with an answer, in words; empty if it is right."""
+        return tuple(dict.fromkeys(self._misses(answer)))
+
+    def _misses(self, answer: str) -> Iterator[str]:
+        yield from missing_entities(self.keywords, answer, self.same)
+        absent = set(missing_entities(self.absent, answer, self.same))
+        yield from (f"says {text}" for text in self.absent if text not in absent)
+        if self.exact is not None and _bare(self.exact) != _bare(answer):
+            yield f"is not {self.exact}"
+        if self.calls is not None:
+            yield from call_differences(self.calls, answer, self.rules)
+        if self.json:
+            found = json_values(answer)
+            yield from differences(self.json[0], found[0], same=self.same) if found else ("no JSON",)
+
+
+def same_answer(one: str, other: str, same: frozenset[str]) -> bool:
+    """Whether two answers say the same where no truth is known: the same JSON, else the same text but for
+    punctuation, else the same entities.
+    """  # noqa: D205
+    values = json_values(one), json_values(other)
+    if values[0] or values[1]:
+        return len(values[0]) == len(values[1]) and not differences(list(values[0]), list(values[1]), same=same)
+    if _bare(one) == _bare(other):
+        return bool(_bare(one))
+    ours, theirs = entities(one), entities(other)
+    return bool(ours and theirs) and not missing_entities(ours, other, same) and not missing_entities(theirs, one, same)
+
+
+def _bare(text: str) -> str:
+    return _PUNCTUATION.sub(" ", normalise(text)).strip()

@@ -1,0 +1,115 @@
+"""Tool calls in the shapes models write them, compared by meaning."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from chipwise.verify.keywords import normalise
+from chipwise.verify.scoring.entity import USUAL
+from chipwise.verify.scoring.json_meaning import differences
+from chipwise.verify.scoring.json_text import json_values
+
+_NAMES = ("tool", "name", "tool_name", "action", "function")
+_ARGUMENTS = ("arguments", "parameters", "args", "input")
+
+
+@dataclass(frozen=True)
+class ToolCall:
+    """A call: the tool's name and its arguments."""
+
+    name: str
+    arguments: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class CallRules:
+    """How calls are compared.
+
+    Attributes:
+        defaults: Arguments of a tool that may be left out, with the value they then have.
+        ignore: Arguments that do not count, of every tool.
+        ordered: Whether several calls must come in the order given.
+        same: What texts may differ by, see ``entity.NORMALISATIONS``.
+    """
+
+    defaults: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    ignore: frozenset[str] = frozenset()
+    ordered: bool = True
+    same: frozenset[str] = USUAL
+
+
+def call_of(value: Any) -> ToolCall | None:
+    """The call that a JSON object is, in any usual shape; None if it is none.
+
+    ``{"name", "arguments"}`` with arguments as an object or as JSON text, the same under ``"function"``, and a flat
+    object with its tool's name among the arguments.
+    """
+    if not isinstance(value, Mapping):
+        return None
+    inner = value.get("function")
+    if isinstance(inner, Mapping):
+        return call_of(inner)
+    for name in _NAMES:
+        if isinstance(value.get(name), str):
+            break
+    else:
+        return None
+    for key in _ARGUMENTS:
+        arguments = _object(value.get(key))
+        if arguments is not None:
+            return ToolCall(value[name], arguments)
+    return ToolCall(value[name], {key: item for key, item in value.items() if key != name and item is not None})
+
+
+def _object(value: Any) -> Mapping[str, Any] | None:
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            return None
+    return value if isinstance(value, Mapping) else None
+
+
+def calls_in(text: str) -> tuple[ToolCall, ...]:
+    """The calls that an answer makes, in order."""
+    return tuple(call for value in json_values(text) for call in _calls(value))
+
+
+def _calls(value: Any) -> Iterable[ToolCall]:
+    if isinstance(value, Mapping) and isinstance(value.get("tool_calls"), list):
+        value = value["tool_calls"]
+    found = (call_of(item) for item in (value if isinstance(value, list) else [value]))
+    return [call for call in found if call is not None]
+
+
+def call_differences(expected: Sequence[ToolCall], answer: str, rules: CallRules) -> tuple[str, ...]:
+    """What is wrong with the calls of an answer, in words; empty if they mean what was expected."""
+    found = list(calls_in(answer))
+    if not found and expected:
+        return ("no tool call",)
+    if len(found) != len(expected):
+        return (f"{len(found)} tool calls, not {len(expected)}",)
+    wrong: list[str] = []
+    for i, wanted in enumerate(expected):
+        if rules.ordered or i == len(expected) - 1:
+            made = found.pop(0)
+        else:
+            made = next((call for call in found if not _differ(wanted, call, rules)), found[0])
+            found.remove(made)
+        wrong += _differ(wanted, made, rules)
+    return tuple(wrong)
+
+
+def _differ(wanted: ToolCall, made: ToolCall, rules: CallRules) -> tuple[str, ...]:
+    if normalise(wanted.name) != normalise(made.name):
+        return (f"calls {made.name}, not {wanted.name}",)
+    defaults = rules.defaults.get(wanted.name, {})
+    one, other = ({**defaults, **_counted(call, rules)} for call in (wanted, made))
+    return differences(one, other, same=rules.same)
+
+
+def _counted(call: ToolCall, rules: CallRules) -> dict[str, Any]:
+    return {key: value for key, value in call.arguments.items() if key not in rules.ignore and value is not None}

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import itertools
+import json
+
+import pytest
+
+from chipwise.verify.domains import DOMAINS, generate
+from chipwise.verify.scoring.tool_call import CallRules, ToolCall, call_differences, call_of, calls_in
+
+LAMP = {"room": "bedroom", "percent": 50}
+CALL = ToolCall("set_brightness", LAMP)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"name": "set_brightness", "arguments": LAMP},
+        {"name": "set_brightness", "arguments": json.dumps(LAMP)},
+        {"name": "set_brightness", "parameters": LAMP},
+        {"tool": "set_brightness", **LAMP},
+        {**LAMP, "tool": "set_brightness"},
+        {"type": "function", "id": "x", "function": {"name": "set_brightness", "arguments": json.dumps(LAMP)}},
+    ],
+)
+def test_every_usual_shape_is_the_same_call(value: dict) -> None:
+    assert call_of(value) == CALL
+    assert call_differences([CALL], f"Sure! {json.dumps(value)}", CallRules()) == ()
+    assert calls_in(json.dumps({"tool_calls": [value]})) == (CALL,)
+
+
+@pytest.mark.parametrize("value", [None, 3, [], {}, {"room": "x"}, {"name": 3}, {"function": 3}])
+def test_what_is_no_call(value: object) -> None:
+    assert call_of(value) is None
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ('{"tool":"set_brightness","percent":"50","room":"Bedroom"}', ()),
+        ('{"tool":"set_brightness","percent":59,"room":"bedroom"}', ("percent is 59, not 50",)),
+        ('{"tool":"set_colour","percent":50,"room":"bedroom"}', ("calls set_colour, not set_brightness",)),
+        ("I turned it to 50.", ("no tool call",)),
+        ('{"tool":"set_brightness","percent":50}', ('room is missing, should be "bedroom"',)),
+        ('[{"tool":"a"},{"tool":"b"}]', ("2 tool calls, not 1",)),
+    ],
+)
+def test_what_is_wrong_is_named(answer: str, words: tuple[str, ...]) -> None:
+    assert call_differences([CALL], answer, CallRules()) == words
+
+
+def test_defaults_and_arguments_that_do_not_count() -> None:
+    rules = CallRules(defaults={"record": {"audio": True}}, ignore=frozenset({"reason"}))
+    wanted = ToolCall("record", {"camera": "cam-1", "audio": True})
+    assert call_differences([wanted], '{"tool":"record","camera":"cam-1","reason":"asked"}', rules) == ()
+    assert call_differences([wanted], '{"tool":"record","camera":"cam-1","audio":false}', rules) != ()
+    assert call_differences([wanted], '{"tool":"record","camera":"cam-1"}', CallRules()) != ()
+
+
+def test_the_order_of_several_calls() -> None:
+    wanted = [ToolCall("a", {"x": 1}), ToolCall("b", {}), ToolCall("a", {"x": 2})]
+    texts = ['{"tool":"a","x":1}', '{"tool":"b"}', '{"tool":"a","x":2}']
+    for order in itertools.permutations(texts):
+        answer = "\n".join(order)
+        assert call_differences(wanted, answer, CallRules(ordered=False)) == ()
+        assert (call_differences(wanted, answer, CallRules()) == ()) == (list(order) == texts)
+
+
+def test_no_call_may_be_asked_for() -> None:
+    assert call_differences([], "All is well.", CallRules()) == ()
+    assert call_differences([], '{"tool":"siren"}', CallRules()) == ("1 tool calls, not 0",)
+
+
+@pytest.mark.parametrize("domain", sorted(DOMAINS))
+def test_answers_of_the_domains_mean_themselves_only(domain: str) -> None:
+    cases = [case for case in generate(domain, 40, 3, "train") if case.kind == "tool_call"]
+    for one, other in itertools.pairwise(cases):
+        wanted = calls_in(one.expected)
+        assert (
+            call_differences(wanted, json.dumps(json.loads(one.expected), indent=1, sort_keys=True), CallRules()) == ()
+        )
+        assert (call_differences(wanted, other.expected, CallRules()) == ()) == (one.expected == other.expected)

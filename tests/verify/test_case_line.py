@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chipwise.errors import QueryFileError
+from chipwise.verify.case import Case
+from chipwise.verify.suite import read_suite
+
+RULE = {
+    "id": "r",
+    "prompt": "If it is above 26, turn the fan on.",
+    "values": {"t": 31},
+    "rule": "t > 26",
+    "then": {"calls": {"name": "turn_on", "arguments": {"device": "fan"}}},
+    "else": {"absent": ["turn_on"]},
+}
+RECORD = "07:12 pump-2041 reported E123.\n" + "08:00 all is well.\n" * 20
+FACT = {"id": "f", "prompt": RECORD, "fact": "E123"}
+CLEAN = {
+    "id": "c",
+    "prompt": "Turn on the lamp.",
+    "expected": '{"tool":"turn_on","device":"lamp"}',
+    "dimension": "logic",
+}
+NOISY = {"id": "n", "prompt": "uh turn on teh lamp", "clean": "c"}
+
+
+def read(folder: Path, *lines: dict[str, Any], toml: str | None = "") -> tuple[Case, ...]:
+    path = folder / "cases.jsonl"
+    path.write_text("\n".join(json.dumps(line, ensure_ascii=False) for line in lines), "utf-8")
+    if toml is None:
+        return read_suite(path).cases
+    (folder / "suite.toml").write_text(toml)
+    return read_suite(folder).cases
+
+
+@pytest.mark.parametrize(("reading", "right", "wrong"), [(31, "turn_on", "none"), (20, "none", "turn_on")])
+def test_a_rule_is_evaluated_on_the_values(tmp_path: Path, reading: int, right: str, wrong: str) -> None:
+    (case,) = read(tmp_path, {**RULE, "values": {"t": reading}})
+    assert case.dimension == "logic"
+    assert case.misses(json.dumps({"tool": right, "device": "fan"})) == ()
+    assert case.misses(json.dumps({"tool": wrong, "device": "fan"})) != ()
+
+
+def test_the_expected_json_of_logic_is_compared_by_meaning(tmp_path: Path) -> None:
+    call, value, words = read(
+        tmp_path,
+        CLEAN,
+        {"id": "j", "prompt": "q", "expected": '{"on":true}', "dimension": "logic"},
+        {"id": "w", "prompt": "q", "expected": "set 26 C", "dimension": "logic"},
+    )
+    assert call.misses('{"name":"turn_on","arguments":{"device":"LAMP"}}') == ()
+    assert call.misses('{"tool":"turn_off","device":"lamp"}') == ("calls turn_off, not turn_on",)
+    assert value.misses('{"on":"true"}') == ()
+    assert words.misses("26 °C") == ()
+
+
+def test_a_fact_must_be_said_again(tmp_path: Path) -> None:
+    first, second = read(tmp_path, FACT, {**FACT, "id": "g", "keywords": ["pump-2041", "07:12"]})
+    assert first.dimension == second.dimension == "long_range"
+    assert first.misses("code e123") == ()
+    assert first.misses("code E124") == ("E123",)
+    assert second.misses("pump-2041 at 7:12") == ()
+
+
+def test_noise_is_judged_by_the_clean_twins_truth(tmp_path: Path) -> None:
+    noisy, clean = read(tmp_path, NOISY, CLEAN)
+    assert noisy.dimension == "noise"
+    assert noisy.requirement == clean.requirement
+    assert noisy.misses('{"tool":"turn_on","device":"lamp"}', "nonsense") == ()
+    assert noisy.misses('{"tool":"turn_on","device":"fan"}', '{"tool":"turn_on","device":"fan"}') != ()
+
+
+def test_noise_without_a_truth_is_judged_by_the_answer_to_the_clean_twin(tmp_path: Path) -> None:
+    _, noisy = read(tmp_path, {"id": "c", "prompt": "when?"}, NOISY)
+    assert noisy.misses("at 7:30 pm", "At 19:30.") == ()
+    assert noisy.misses("at 7:30", "At 19:30.") == ("without noise it said 'At 19:30.'",)
+    assert noisy.misses("at 7:30", None) is None
+
+
+def test_types_of_entities_are_settable(tmp_path: Path) -> None:
+    toml = "[dimensions.keyword]\ntypes = ['time', 'id']"
+    (case,) = read(tmp_path, {"id": "a", "prompt": "q", "expected": "cam-1 at 7:30, 26 C, “calm”"}, toml=toml)
+    assert case.keywords == ("cam-1", "7:30")
+
+
+def test_a_plain_file_takes_the_fields_too_and_is_strict(tmp_path: Path) -> None:
+    rule, plain = read(tmp_path, RULE, {"id": "p", "prompt": "q", "keywords": ["19:30"]}, toml=None)
+    assert rule.dimension == "logic"
+    assert plain.misses("7:30 pm") == ("19:30",)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ({**RULE, "rule": "t >"}, "'t >' is no condition"),
+        ({**RULE, "rule": "heat > 3"}, "names 'heat'"),
+        ({**RULE, "values": {"t": "warm"}}, "cannot be evaluated"),
+        ({**RULE, "values": 3}, "a rule needs"),
+        ({key: RULE[key] for key in RULE if key != "rule"}, "a rule needs"),
+        ({key: RULE[key] for key in RULE if key != "then"}, "a rule needs"),
+        ({**{key: RULE[key] for key in RULE if key != "else"}, "values": {"t": 1}}, "no else"),
+        ({**RULE, "else": {"keyword": []}}, "no object of the known fields"),
+        ({**RULE, "then": {"calls": {"arguments": {}}}}, "a call names no tool"),
+        ({**RULE, "else": {"calls": 3}}, "a call names no tool"),
+        ({**RULE, "keywords": ["x"]}, "keywords stands beside a rule"),
+        ({**RULE, "dimension": "long"}, "no dimension is named 'long'"),
+        ({**RULE, "dimension": ["logic"]}, "no dimension is named"),
+        ({**FACT, "fact": "E124"}, "the fact 'E124' is not in the record"),
+        ({**FACT, "prompt": "ok. " * 99 + "E123"}, "stands behind the first 50% of the record"),
+        ({**FACT, "fact": ""}, "a text of fact is empty"),
+        ({**FACT, "fact": 3}, "fact is no list"),
+        ({**NOISY, "clean": "x"}, "the clean case 'x' is in no line"),
+        ({**NOISY, "clean": "n"}, "is a case of noise itself"),
+        ({**NOISY, "clean": 3}, "clean is no text"),
+        ({**NOISY, "dimension": "logic"}, "a case of noise names its clean twin"),
+        ({"id": "n", "prompt": "q", "dimension": "noise"}, "a case of noise names its clean twin"),
+        ({"id": "n", "prompt": "q", "dimension": "logic"}, "nothing says which answer is right"),
+        ({"id": "n", "prompt": "q", "exact": " "}, "exact is no text"),
+        ({"id": "n", "prompt": "q", "absent": [3]}, "absent is no list"),
+    ],
+)
+def test_a_malformed_line_is_named(tmp_path: Path, line: dict[str, Any], message: str) -> None:
+    with pytest.raises(QueryFileError) as caught:
+        read(tmp_path, CLEAN, line)
+    assert message in str(caught.value)
+    assert "cases.jsonl:2" in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert caught.value.remedy
