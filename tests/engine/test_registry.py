@@ -26,7 +26,7 @@ def test_unknown_name_lists_the_known_ones() -> None:
 
 
 def test_engines_for_boards_are_known_everywhere() -> None:
-    for name in ("rknn",):
+    for name in ("rknn", "rkllm"):
         assert name in engines.names()
         assert get_engine(name).name == name
 

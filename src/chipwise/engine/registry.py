@@ -85,9 +85,16 @@ def _rknn() -> Engine:
     return RknnEngine()
 
 
+def _rkllm() -> Engine:
+    from chipwise.engine.rkllm import RkllmEngine
+
+    return RkllmEngine()
+
+
 engines = EngineRegistry()
 engines.register("onnxruntime", _onnxruntime)
 engines.register("rknn", _rknn)
+engines.register("rkllm", _rkllm)
 engines.register("null", NullEngine)
 
 

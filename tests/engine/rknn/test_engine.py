@@ -15,8 +15,8 @@ from chipwise.engine import Session
 from chipwise.engine.rknn import RknnEngine
 from chipwise.errors import BundleError, EngineError
 from chipwise.model.decoder import GraphSpec
+from tests.engine.conftest import MakeBoard
 from tests.engine.rknn.computing import by_onnxruntime
-from tests.engine.rknn.conftest import MakeBoard
 from tests.engine.rknn.rknn_files import rknn_bytes
 from tests.model.decoder.random_models import WINDOW, tokens, write_folder
 from tests.model.decoder.sessions import CONTEXT, check_session, golden, write_graph

@@ -15,8 +15,8 @@ from chipwise.engine.graph_session import GraphEngine, GraphSession
 from chipwise.engine.rknn import RknnEngine
 from chipwise.errors import ChipwiseError, EngineError, InputError, ModelFormatError
 from chipwise.model.rknn_file import read_rknn_file
+from tests.engine.conftest import MakeBoard
 from tests.engine.rknn.computing import by_projection
-from tests.engine.rknn.conftest import MakeBoard
 from tests.engine.rknn.rknn_files import write_rknn
 
 # Compiled by rknn-toolkit2 2.5.0 for rk3566 in w8a8: an image [1, 3, 16, 16], scores [1, 10].

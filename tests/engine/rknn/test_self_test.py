@@ -15,8 +15,8 @@ from chipwise.engine import registry
 from chipwise.engine.rknn import RknnEngine
 from chipwise.errors import BundleError
 from chipwise.model.rknn_file import read_rknn_file
+from tests.engine.conftest import MakeBoard
 from tests.engine.rknn.computing import by_projection
-from tests.engine.rknn.conftest import MakeBoard
 from tests.engine.rknn.rknn_files import rknn_bytes
 from tests.engine.rknn.test_graph import CONV, IMAGE
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from chipwise.engine.reason import Reason
 
 _RUNTIME = re.compile(r"(?:librknnrt version|\bAPI): *(?:librknnrt version: *)?(\d+\.\d+\.\d+\w*)")
 _DRIVER = re.compile(r"(?:RKNN Driver Information[:,] version|\bDRV): *(?:[a-z_ ]*version: *)?(\d+\.\d+\.\d+\w*)")
@@ -50,14 +51,6 @@ _CAUSES = (
      "the runtime takes an input of another shape",
      "feed the shapes that `chipwise inspect` shows"),
 )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Reason:
-    """Why a call failed: what is wrong, and what to do about it."""
-
-    what: str
-    remedy: str | None
 
 
 def runtime_version(text: str) -> str | None:
