@@ -17,6 +17,7 @@ def test_rk3588() -> None:
     names = _names("rk3588")
     assert names[0] == "input_types"
     assert {"opset_conversion", "explicit_epsilon", "mask_constant", "erf_by_tanh", "split_wide_matmul"} <= set(names)
+    assert "reshaped_attention" in names
     assert names[-1] == "constants_as_initializers"
     assert "einsum_by_matmul" not in names
     assert "ort_fusions" not in names

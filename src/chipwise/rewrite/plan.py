@@ -17,6 +17,7 @@ from chipwise.rewrite.passes.input_types import InputTypes
 from chipwise.rewrite.passes.mask_constant import SmallestMask
 from chipwise.rewrite.passes.opset_conversion import OpsetConversion
 from chipwise.rewrite.passes.ort_fusions import OrtFusions
+from chipwise.rewrite.passes.reshaped_attention import ReshapedAttention
 from chipwise.rewrite.passes.split_wide_matmul import SplitWideMatMul
 from chipwise.rewrite.passes.widen_floats import WidenFloats
 from chipwise.target.constraints import Constraints
@@ -42,6 +43,8 @@ def passes_for(target: Target) -> list[Pass]:
     if limits.explicit_epsilon is not None and limits.explicit_epsilon.value:
         passes.append(ExplicitEpsilon())
     passes += [SmallestMask(), ConvBnRelu()]
+    if limits.reshaped_attention is not None and limits.reshaped_attention.value:
+        passes.append(ReshapedAttention())
     if limits.out_columns_max is not None:
         passes.append(SplitWideMatMul(int(limits.out_columns_max)))
     # Last: the passes before may leave constants of any form.

@@ -27,6 +27,7 @@ class Constraints:
         static_shapes: Whether every shape must be fixed when the model is built.
         control_flow: Whether If and Loop on data can be converted.
         explicit_epsilon: Whether LayerNormalization must carry its epsilon, although ONNX has a default.
+        reshaped_attention: Whether queries and keys must come to an attention through a Reshape.
         refused_input_dtypes: ONNX types of graph inputs that end the build.
         context_max_tokens: The longest context of the runtime for language models.
         context_multiple_tokens: What a context length must be a multiple of.
@@ -53,6 +54,7 @@ class Constraints:
     static_shapes: Fact[bool] | None = None
     control_flow: Fact[bool] | None = None
     explicit_epsilon: Fact[bool] | None = None
+    reshaped_attention: Fact[bool] | None = None
     refused_input_dtypes: Fact[tuple[str, ...]] | None = None
     context_max_tokens: Quantity | None = None
     context_multiple_tokens: Quantity | None = None
