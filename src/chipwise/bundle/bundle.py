@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from chipwise.bundle.entries import FileEntry
 from chipwise.bundle.graph_test import run_graph_test
@@ -80,7 +81,13 @@ class Bundle:
             raise BundleError(f"no chat template ({e})", where=str(path), remedy=_AGAIN) from e
 
     def open_session(
-        self, n_slots: int, max_context: int, *, threads: int | None = None, self_test: bool = True
+        self,
+        n_slots: int,
+        max_context: int,
+        *,
+        threads: int | None = None,
+        options: Mapping[str, Any] | None = None,
+        self_test: bool = True,
     ) -> Session:
         """Open the model in its engine, and run the self-test in the session that is returned.
 
@@ -88,6 +95,7 @@ class Bundle:
             n_slots: KV slots to hold.
             max_context: Tokens a slot holds.
             threads: Threads of the engine; None leaves it to the bundle's options or the engine.
+            options: Further settings of the engine, which go before the bundle's.
             self_test: Whether to compare a short run with what the build recorded.
 
         Raises:
@@ -97,7 +105,6 @@ class Bundle:
             InputError: The engine is unknown, or ``max_context`` is too short for the self-test.
         """
         spec, test = self.manifest.engine, self.manifest.self_test
-        options = dict(spec.options) if threads is None else {**spec.options, "threads": threads}
         if self_test and test is not None and max_context < test.context:
             raise InputError(
                 f"a context of {max_context} tokens is too short for the self-test",
@@ -112,7 +119,9 @@ class Bundle:
                 remedy=f"take a context of at most {limit}",
             )
         graphs = {role: path for role, path in self.files.items() if role not in OWN_ROLES}
-        session = get_engine(spec.name).open(graphs, n_slots=n_slots, max_context=max_context, options=options)
+        session = get_engine(spec.name).open(
+            graphs, n_slots=n_slots, max_context=max_context, options=self._options(threads, options)
+        )
         if self_test and test is not None:
             try:
                 run_self_test(session, test, where=str(self.path))
@@ -121,11 +130,14 @@ class Bundle:
                 raise
         return session
 
-    def open_graph(self, *, threads: int | None = None, self_test: bool = True) -> GraphSession:
+    def open_graph(
+        self, *, threads: int | None = None, options: Mapping[str, Any] | None = None, self_test: bool = True
+    ) -> GraphSession:
         """Open the graph of a bundle that holds no decoder, and run the self-test in the session that is returned.
 
         Args:
             threads: Threads of the engine; None leaves it to the bundle's options or the engine.
+            options: Further settings of the engine, which go before the bundle's.
             self_test: Whether to compare a run with what the build recorded.
 
         Raises:
@@ -140,8 +152,7 @@ class Bundle:
         engine = get_engine(spec.name)
         if not isinstance(engine, GraphEngine):
             raise EngineError(f"the engine {spec.name!r} runs no plain graphs", where=str(self.path))
-        options = dict(spec.options) if threads is None else {**spec.options, "threads": threads}
-        session = engine.open_graph(self.files[GRAPH], options=options)
+        session = engine.open_graph(self.files[GRAPH], options=self._options(threads, options))
         if self_test and test is not None:
             try:
                 inputs, outputs = self.files[TEST_INPUTS], self.files[TEST_OUTPUTS]
@@ -150,6 +161,10 @@ class Bundle:
                 session.close()
                 raise
         return session
+
+    def _options(self, threads: int | None, options: Mapping[str, Any] | None) -> dict[str, Any]:
+        own = {} if threads is None else {"threads": threads}
+        return {**self.manifest.engine.options, **own, **(options or {})}
 
 
 def open_bundle(path: Path) -> Bundle:

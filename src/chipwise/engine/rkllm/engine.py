@@ -12,7 +12,7 @@ from chipwise.engine.rkllm.session import RkllmSession
 from chipwise.engine.rkllm.settings import CONTEXT_STEP
 from chipwise.engine.rockchip_board import find_board
 from chipwise.engine.session import Session
-from chipwise.errors import EngineError
+from chipwise.errors import EngineError, InputError
 
 # "Platform error: must be either RK3588, RK3576, RV1126B, or RK3562" (rknn-llm issue 416).
 _CHIPS = ("rk3588", "rk3576", "rk3562", "rv1126b")
@@ -40,14 +40,15 @@ class RkllmEngine:
         """Open the role ``rkllm``.
 
         Raises:
-            InputError: This machine is no Rockchip board, or librkllmrt.so is not on it, or the context is none that
-                the runtime takes.
-            EngineError: There is more than one slot, the role is missing, an option is malformed, or the runtime
-                cannot load the model or be driven token by token.
+            InputError: This machine is no Rockchip board, or librkllmrt.so is not on it, there is more than one slot,
+                or the context is none that the runtime takes.
+            EngineError: The role is missing, an option is malformed, or the runtime cannot load the model or be
+                driven token by token.
             ModelFormatError: The file is missing or empty.
         """
+        board = find_board(self.name, self._root)
         if n_slots != 1:
-            raise EngineError(
+            raise InputError(
                 f"{n_slots} slots: one instance of librkllmrt.so runs one sequence at a time",
                 where=self.name,
                 remedy="open it with one slot (`chipwise serve --slots 1`)",
@@ -57,7 +58,6 @@ class RkllmEngine:
         # The token that the runtime chooses behind the last one, though nobody asked, takes a place too.
         context = -(-max_context // CONTEXT_STEP) * CONTEXT_STEP
         settings = read_options(options, context=context)
-        board = find_board(self.name, self._root)
         if board.chip is not None and board.chip not in _CHIPS:
             raise EngineError(
                 f"librkllmrt.so runs on {', '.join(_CHIPS)}, and this board has an {board.chip}",
