@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import logging
 import os
 import subprocess
 import sys
@@ -20,6 +21,16 @@ def test_python_and_c_are_kept_and_shown_to_nobody(capfd: pytest.CaptureFixture[
     print("after")
     assert sorted(found.lines) == ["c err \ufffd", "c out", "child", "python err", "python out"]
     assert capfd.readouterr() == ("before\nafter\n", "")
+
+
+def test_a_logger_that_is_set_up_inside_goes_on_outside(capsys: pytest.CaptureFixture[str]) -> None:
+    logger = logging.Logger("vendor")
+    with captured_output() as found:
+        logger.addHandler(logging.StreamHandler())
+        logger.warning("inside")
+    logger.warning("outside")
+    assert found.lines == ["inside"]
+    assert capsys.readouterr().err == "outside\n"
 
 
 def _fails(found: list[Captured]) -> None:

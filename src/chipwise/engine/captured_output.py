@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from typing import Any, TextIO
 
 # A library that floods its log must not fill the memory.
 _MAX_BYTES = 1 << 20
@@ -39,14 +40,33 @@ def captured_output() -> Iterator[Captured]:
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as file:
         try:
             with ExitStack() as stack:
-                stack.enter_context(redirect_stdout(file))
-                stack.enter_context(redirect_stderr(file))
+                for redirected, stream in ((redirect_stdout, sys.stdout), (redirect_stderr, sys.stderr)):
+                    forward = _Forward(file)
+                    stack.callback(setattr, forward, "to", stream)
+                    stack.enter_context(redirected(forward))
                 for descriptor in (1, 2):
                     stack.enter_context(_redirected(descriptor, file.fileno()))
                 yield found
         finally:
             file.seek(0)
             found.text = file.read(_MAX_BYTES)
+
+
+class _Forward:
+    """A stream that hands on to another one: a logger that was set up inside the block keeps it for good."""
+
+    def __init__(self, to: Any) -> None:
+        self.to: TextIO | None = to
+
+    def write(self, text: str) -> int:
+        return 0 if self.to is None else self.to.write(text)
+
+    def flush(self) -> None:
+        if self.to is not None:
+            self.to.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.to, name)
 
 
 @contextmanager

@@ -149,6 +149,13 @@ def test_an_abort_from_another_thread(open_model: OpenModel) -> None:
     assert list(model.generate(PROMPT, max_new_tokens=2).tokens) == answer(PROMPT, 2)
 
 
+def test_an_abort_from_the_callback(open_model: OpenModel) -> None:
+    model = open_model()
+    made = model.generate(PROMPT, lambda token: model.abort(), max_new_tokens=5)
+    assert (made.outcome, list(made.tokens)) == ("aborted", answer(PROMPT, 1))
+    assert list(model.generate([2], max_new_tokens=1).tokens) == answer([2], 1)
+
+
 def test_in_the_runtimes_own_thread(open_model: OpenModel) -> None:
     model, got = open_model("slow"), list[int]()
     run = model.start(PROMPT, lambda token: got.append(token.id))

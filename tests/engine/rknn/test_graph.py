@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
@@ -189,7 +190,7 @@ def test_whoever_waits_for_a_context_of_a_closed_session_is_told(
         assert entered.wait(10)
         closing = threads.submit(session.close)
         while not session._closed:  # type: ignore[attr-defined]
-            pass
+            time.sleep(0.001)
         late = threads.submit(session.run, feed)
         go_on.set()
         closing.result(10)

@@ -289,7 +289,7 @@ class RkllmModel:
         return self._ended(run, status)
 
     def _ended(self, run: RkllmRun, status: int) -> Generation:
-        if run.raised is not None:
+        if run.stopped and (run.raised is not None or run.abort_wanted):
             # It stopped as for a pause, and the next run is another one.
             self._clear()
         made = run.finish(status, str(self._path))

@@ -30,6 +30,7 @@ class RkllmRun:
         logits: The rows of a run for logits; None until they came.
         thread: The thread that calls; None until the first call.
         raised: What ``on_token`` raised, if it did.
+        stopped: Whether the runtime was told to stop at a token, so that it holds on to what it has.
         in_background: Whether it runs in the runtime's own thread.
     """
 
@@ -47,6 +48,7 @@ class RkllmRun:
         self.in_background = keeps is not None
         self.thread: int | None = None
         self.pause_wanted = self.abort_wanted = False
+        self.stopped = False
         self.ended = threading.Event()
         self.logits: npt.NDArray[np.float32] | None = None
         self._tokens: list[int] = []
@@ -64,6 +66,7 @@ class RkllmRun:
             answer = self._take(result, state)
         except BaseException as e:  # raised again where the run was begun
             self.raised, answer = e, PAUSE
+        self.stopped = self.stopped or answer == PAUSE
         if answer == PAUSE or state in (CallState.FINISH, CallState.ERROR):
             self.ended.set()
         return answer
@@ -101,6 +104,8 @@ class RkllmRun:
             self._take_logits(result.contents.logits)
         elif result:
             self._take_token(result.contents)
+            if self.abort_wanted:
+                return PAUSE  # told so before it had begun, the runtime would go on
             if self.pause_wanted:
                 self._paused = True
                 return PAUSE
