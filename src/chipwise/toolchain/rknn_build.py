@@ -25,6 +25,7 @@ def rknn_build_job(
     build: Mapping[str, Any] | None = None,
     calibration: Stacks | None = None,
     inputs: Stacks | None = None,
+    float16: Mapping[str, Sequence[str]] | None = None,
     timeout_s: float = 3600.0,
 ) -> Job:
     """A job whose artifacts are ``model.rknn`` and, with inputs, ``outputs.npz``.
@@ -39,6 +40,9 @@ def rknn_build_job(
         build: Options of its ``build``, but for ``do_quantization`` and ``dataset``.
         calibration: Samples to quantize with; the model is built in float16 without.
         inputs: Samples to simulate.
+        float16: What a quantized build keeps in float16, with the operators that compute it: by ``op_types`` as the
+            toolkit calls them, ``weights`` that products read, ``values`` of the ONNX file. The result's value
+            ``float16`` lists the toolkit's names of what was kept.
         timeout_s: The job is stopped after this many seconds.
 
     Raises:
@@ -53,9 +57,10 @@ def rknn_build_job(
                     f"the {name} hold {sorted(counts)} samples", remedy="give each input as many, at least 1"
                 )
             arrays[name] = stacks
+    kept = {"float16": {rule: list(names) for rule, names in float16.items()}} if float16 else {}
     return Job(
         action="build_simulate",
-        values={"config": dict(config), "load": dict(load or {}), "build": dict(build or {})},
+        values={"config": dict(config), "load": dict(load or {}), "build": dict(build or {}), **kept},
         files={"model": model},
         arrays=arrays,
         artifacts=(MODEL, OUTPUTS) if inputs is not None else (MODEL,),

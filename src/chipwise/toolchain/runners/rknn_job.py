@@ -8,12 +8,18 @@ from __future__ import annotations
 import os
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper
 from rknn.api import RKNN
+from ruamel.yaml import YAML
+
+# As the toolkit's own graph names them, once it has put fused operators in.
+_PRODUCTS = {"Conv", "MatMul", "exMatMul", "Gemm"}
+_MOVES = {"Reshape", "Transpose", "Split", "Gather", "Slice", "Concat", "Squeeze", "Unsqueeze", "Expand"}
 
 
 class StepError(Exception):
@@ -68,7 +74,8 @@ def build_simulate(request: dict[str, Any]) -> dict[str, Any]:
     """Build an ONNX file, export it as model.rknn, and run the simulator on inputs.npz if there is one.
 
     The request's files: ``model`` (ONNX), ``calibration`` and ``inputs`` (.npz; both may be absent). Its values:
-    ``config``, ``load`` and ``build``, handed to the toolkit's methods as they are.
+    ``config``, ``load`` and ``build``, handed to the toolkit's methods as they are; ``float16``, what a quantized build
+    keeps in 16 bits (see ``_float16_tensors``).
     """
     values, files = request["values"], request["files"]
     rknn = RKNN(verbose=True)
@@ -76,10 +83,7 @@ def build_simulate(request: dict[str, Any]) -> dict[str, Any]:
     try:
         steps.run("config", **values["config"])
         steps.run("load_onnx", model=files["model"], **values.get("load", {}))
-        build = dict(values.get("build", {}))
-        if "calibration" in files:
-            build["dataset"] = _dataset(files["calibration"])
-        steps.run("build", do_quantization="calibration" in files, **build)
+        kept = _build(steps, values, files)
         if os.path.exists("model.rknn"):
             raise StepError("build", "model.rknn was there before it was exported")
         steps.run("export_rknn", os.path.abspath("model.rknn"))
@@ -89,7 +93,56 @@ def build_simulate(request: dict[str, Any]) -> dict[str, Any]:
             artifacts.append("outputs.npz")
     finally:
         rknn.release()
-    return {"values": {"duration_s": steps.duration_s}, "artifacts": artifacts}
+    return {"values": {"duration_s": steps.duration_s, "float16": kept}, "artifacts": artifacts}
+
+
+def _build(steps: Steps, values: dict[str, Any], files: dict[str, str]) -> list[str]:
+    """Build as a whole, or in the toolkit's two steps if some tensors are kept in float16; the names of these."""
+    options = dict(values.get("build", {}))
+    if "calibration" not in files:
+        steps.run("build", do_quantization=False, **options)
+        return []
+    dataset = _dataset(files["calibration"])
+    if not values.get("float16"):
+        steps.run("build", do_quantization=True, dataset=dataset, **options)
+        return []
+    steps.run("hybrid_quantization_step1", dataset=dataset, proposal=False, **options)
+    stem = os.path.splitext(os.path.basename(files["model"]))[0]
+    known = YAML(typ="safe").load(Path(f"{stem}.quantization.cfg"))
+    kept = _float16_tensors(onnx.load(f"{stem}.model", load_external_data=False).graph, values["float16"])
+    kept = [name for name in kept if name in known["quantize_parameters"]]
+    known["custom_quantize_layers"] = dict.fromkeys(kept, "float16")
+    YAML().dump(known, Path("chosen.quantization.cfg"))
+    steps.run(
+        "hybrid_quantization_step2",
+        model_input=f"{stem}.model", data_input=f"{stem}.data", model_quantization_cfg="chosen.quantization.cfg",
+    )  # fmt: skip
+    return kept
+
+
+def _float16_tensors(graph: Any, rules: dict[str, list[str]]) -> list[str]:
+    """The tensors of the toolkit's own graph that rules name: an operator whose output is named computes in float16.
+
+    1. ``op_types``: what operators of a type compute.
+    2. ``weights``: what reads a constant of a name, and what else multiplies the same activation: the toolkit cuts
+       some weights into parts with names of their own.
+    3. ``values``: what carries the name of a value of the ONNX file, to which the toolkit appends letters.
+    4. Then whatever only moves such a tensor, or it would go through 8 bits on its way.
+    """
+    types, weights = set(rules.get("op_types", ())), set(rules.get("weights", ()))
+    read = {node.input[0] for node in graph.node if weights.intersection(node.input[1:])}
+    kept = {}
+    for node in graph.node:
+        named = any(_stems_from(name, value) for name in node.output for value in rules.get("values", ()))
+        multiplies = node.op_type in _PRODUCTS and node.input[0] in read
+        moves = node.op_type in _MOVES and node.input[0] in kept
+        if node.op_type in types or multiplies or named or moves:
+            kept.update(dict.fromkeys(node.output))
+    return list(kept)
+
+
+def _stems_from(name: str, value: str) -> bool:
+    return name == value or (name.startswith(value) and name[len(value)] in "-_#")
 
 
 def _dataset(path: str) -> str:
