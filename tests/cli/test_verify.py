@@ -20,6 +20,9 @@ from tests.bundle.fakes import INT4
 from tests.verify.fakes import EOS, VOCAB, TinySession, prompts_of
 from tests.verify.words import word_tokenizer
 
+# Eight cases prove little: the measured value decides.
+MEASURED = ("--gate", "certainty=0")
+
 
 class TinyEngine:
     """Opens tiny sessions; the bundle's options say how damaged."""
@@ -86,9 +89,9 @@ def run(*args: object) -> int:
 def test_a_sound_bundle_alone(
     tmp_path: Path, suite: Path, engine: TinyEngine, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(built(tmp_path / "b"), "--suite", suite) == 0
+    assert run(built(tmp_path / "b"), "--suite", suite, *MEASURED) == 0
     out, err = capsys.readouterr()
-    assert "keyword fidelity all: 100 %, 8 cases" in out
+    assert "Keyword fidelity  8      -          100 % (67.6 to 100 %)  -     pass" in out
     assert "note: Only 8 cases were verified: so few prove little." in out
     assert "not run: drift against a reference (no --reference was given)" in out
     assert out.endswith("All 3 gates hold.\n")
@@ -101,15 +104,39 @@ def test_beside_a_reference(
     tmp_path: Path, suite: Path, engine: TinyEngine, capsys: pytest.CaptureFixture[str]
 ) -> None:
     reference = built(tmp_path / "r", four_bits=False)
-    assert run(built(tmp_path / "b", noise=0.003), "--suite", suite, "--reference", reference, "--slots", 3) == 0
+    assert (
+        run(built(tmp_path / "b", noise=0.003), "--suite", suite, "--reference", reference, "--slots", 3, *MEASURED)
+        == 0
+    )
     out = capsys.readouterr().out
-    assert "keyword fidelity all: 100 %, reference 100 %, 8 cases" in out
+    assert "100 % (67.6 to 100 %)  100 % (67.6 to 100 %)  0.0 (-32.4 to 32.4 %)  pass" in out
     assert "pass  KL divergence" in out
     assert "needs ≤ 0.1 nats" in out
     assert "(kl_mean_nats)" in out
     assert "must be 0" in out
     assert [session.n_slots for session in engine.sessions] == [3, 3]
     assert all(session.closed for session in engine.sessions)
+
+
+def test_few_cases_do_not_pass(tmp_path: Path, suite: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(built(tmp_path / "b"), "--suite", suite, "--json") == 1
+    out, err = capsys.readouterr()
+    assert Report.from_json(out.encode(), where="stdout").outcome == "unclear"
+    assert err.startswith("error: Not enough cases to tell: Keyword fidelity 100 % (needs ≥ 90 %, about 17 more")
+    assert err.count("\n") == 1
+
+
+def test_the_suite_sets_the_gate_and_the_command_line_overrides_it(
+    tmp_path: Path, suite: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bundle, toml = built(tmp_path / "b"), tmp_path / "suite.toml"
+    toml.write_text("name = 'mine'\n[gate]\ncertainty = 0\n")
+    assert run(bundle, "--suite", tmp_path) == run(bundle, "--suite", toml) == 0
+    assert run(bundle, "--suite", toml, "--gate", "certainty=0.9") == 1
+    toml.write_text("[gate]\ncertainty = 2\n")
+    capsys.readouterr()
+    assert run(bundle, "--suite", toml) == 2
+    assert "suite.toml: the threshold certainty is 2" in capsys.readouterr().err
 
 
 def test_damage_fails_with_exit_code_1(tmp_path: Path, suite: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -166,7 +193,7 @@ def test_a_suite_without_keywords_says_so(tmp_path: Path, capsys: pytest.Capture
     path = tmp_path / "bare.jsonl"
     path.write_text('{"id": "a", "prompt": "w5 w6", "max_tokens": 4}')
     assert run(built(tmp_path / "b"), "--suite", path) == 0
-    assert "not run: keyword fidelity (no case that ran has keywords)" in capsys.readouterr().out
+    assert "not run: the domain matrix (no case that ran says what is right)" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -250,5 +277,5 @@ def test_a_terminal_gets_a_bar(
     tmp_path: Path, suite: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    assert run(built(tmp_path / "b"), "--suite", suite) == 0
+    assert run(built(tmp_path / "b"), "--suite", suite, *MEASURED) == 0
     assert "cases" in capsys.readouterr().err

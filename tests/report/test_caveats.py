@@ -4,14 +4,15 @@ from dataclasses import replace
 
 import pytest
 
+from chipwise.report import Verdict
 from chipwise.report.caveats import FEW_CASES, caveats
 from chipwise.report.html import render_html
-from chipwise.report.quality import CaseResult, Fidelity, Quality
+from chipwise.report.quality import CaseResult, DimensionScore, Quality
 from chipwise.report.report import Report
 from tests.report.samples import summary
 
 CASE = CaseResult("a", "q", None, "yes", "no")
-SCORED = (Fidelity("all", 1, 1.0, 0.0),)
+SCORED = (DimensionScore("keyword", "all", 1, 1, (0.2, 1.0), 0, (0.0, 0.8), 1),)
 BARE = Report("t", "rk3588", "m", "w8a8")
 
 
@@ -24,7 +25,7 @@ def _said(quality: Quality | None, emulates: str | None = None) -> str:
 
 
 def test_what_was_scored_on_enough_cases_needs_no_caveat() -> None:
-    assert _said(Quality((CASE,) * FEW_CASES, SCORED, summary(100, 0.1))) == ""
+    assert _said(Quality((CASE,) * FEW_CASES, answer=summary(100, 0.1), matrix=SCORED)) == ""
     assert _said(None) == ""
 
 
@@ -38,7 +39,15 @@ def test_drift_alone_is_not_the_task() -> None:
 
 @pytest.mark.parametrize(("n", "words"), [(1, "Only 1 case was verified"), (19, "Only 19 cases were verified")])
 def test_few_cases_prove_little(n: int, words: str) -> None:
-    assert words in _said(Quality((CASE,) * n, SCORED))
+    assert words in _said(Quality((CASE,) * n, matrix=SCORED))
+
+
+def test_gates_that_are_not_sure_are_counted() -> None:
+    unsure = Verdict("noise_robustness_drop", 0.0, 0.03, "max", passed=True, sure=False, more_cases=68)
+    report = replace(BARE, quality=Quality((CASE,) * FEW_CASES, matrix=SCORED), verdicts=(unsure,))
+    assert caveats(report) == ("Not enough cases to be sure of 1 of the gates; about 68 more of each would do.",)
+    assert "NOT ENOUGH CASES" in render_html(report)
+    assert (report.outcome, report.holds) == ("unclear", True)
 
 
 def test_no_case_at_all_is_for_the_gate_to_say() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chipwise.report.html_format import duration, metric_value, metric_words, moment, number, percent, size
-from chipwise.verify.gate import Thresholds
+from chipwise.verify.thresholds import Thresholds
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chipwise.errors import InputError
-from chipwise.report.quality import CaseResult, DriftSummary, Fidelity, Quality, SelfCheck
-from chipwise.verify.gate import Thresholds, judge, parse_overrides
+from chipwise.report.quality import CaseResult, DimensionScore, DriftSummary, Quality, SelfCheck
+from chipwise.verify.gate import judge
+from chipwise.verify.thresholds import Thresholds, parse_overrides
 
 GOOD = DriftSummary(100, 0.01, 0.001, 0.05, 0.2, 0.98, 1.2, 1.21, 0, 0)
 CASE = CaseResult("a", "q", None, "x", "x")
@@ -18,10 +19,13 @@ NAN = float("nan")
 
 
 def quality(
-    *, answer: DriftSummary | None = GOOD, fidelity: tuple[Fidelity, ...] = (), cases: tuple[CaseResult, ...] = (CASE,)
+    *,
+    answer: DriftSummary | None = GOOD,
+    matrix: tuple[DimensionScore, ...] = (),
+    cases: tuple[CaseResult, ...] = (CASE,),
 ) -> Quality:
     checks = (SelfCheck("reference", 9, 1e-8, 1e-7, 1.0), SelfCheck("candidate", 9, 1e-4, 1e-3, 1.0))
-    return Quality(cases, fidelity, answer, answer, self_checks=checks)
+    return Quality(cases, (), answer, answer, self_checks=checks, matrix=matrix)
 
 
 def failed(found: Quality, thresholds: Thresholds | None = None) -> list[str]:
@@ -29,7 +33,7 @@ def failed(found: Quality, thresholds: Thresholds | None = None) -> list[str]:
 
 
 def test_a_good_candidate_passes_every_metric() -> None:
-    verdicts = judge(quality(fidelity=(Fidelity("all", 100, 0.97, 0.95, 3, 1),)), Thresholds())
+    verdicts = judge(quality(matrix=(row(100, 97, 95, 3, 1),)), Thresholds())
     assert [verdict.metric for verdict in verdicts] == [
         "kl_mean_nats",
         "top1_agreement",
@@ -59,14 +63,25 @@ def test_each_metric_of_drift_can_fail(answer: DriftSummary, metric: str) -> Non
     assert failed(quality(answer=answer)) == [metric]
 
 
+def row(
+    scored: int, reference: int | None, candidate: int, broke: int = 0, fixed: int = 0, *,
+    dimension: str = "keyword", label: str = "all",
+) -> DimensionScore:  # fmt: skip
+    return DimensionScore(dimension, label, scored, reference, None, candidate, (0.0, 1.0), broke, fixed)
+
+
+def outcomes(found: Quality, thresholds: Thresholds | None = None, *, tried: int = 1) -> dict[str, str]:
+    return {v.metric: v.outcome for v in judge(found, thresholds or Thresholds(), tried=tried)}
+
+
 def test_exactly_the_drop_allowed_passes() -> None:
     # 0.97 - 0.94 is 0.030000000000000027.
-    assert failed(quality(fidelity=(Fidelity("all", 100, 0.97, 0.94, 4, 1),))) == []
-    assert failed(quality(fidelity=(Fidelity("all", 100, 0.97, 0.93, 5, 1),))) == ["keyword_fidelity_drop"]
+    assert failed(quality(matrix=(row(100, 97, 94, 4, 1),))) == []
+    assert failed(quality(matrix=(row(100, 97, 93, 5, 1),))) == ["keyword_fidelity_drop"]
 
 
 def test_a_suite_that_the_reference_fails_says_nothing() -> None:
-    weak = quality(fidelity=(Fidelity("all", 100, 0.2, 0.2),))
+    weak = quality(matrix=(row(100, 20, 20),))
     assert failed(weak) == ["keyword_fidelity_reference"]
     assert failed(weak, Thresholds(keyword_fidelity_reference=0)) == []
 
@@ -82,13 +97,55 @@ def test_texts_of_a_command_line() -> None:
 
 
 def test_without_a_reference_the_share_itself_is_judged() -> None:
-    assert failed(quality(answer=None, fidelity=(Fidelity("all", 10, None, 0.9),))) == []
-    assert failed(quality(answer=None, fidelity=(Fidelity("all", 10, None, 0.8),))) == ["keyword_fidelity"]
+    assert failed(quality(answer=None, matrix=(row(10, None, 9),))) == []
+    assert failed(quality(answer=None, matrix=(row(10, None, 8),))) == ["keyword_fidelity"]
 
 
-def test_only_all_cases_together_are_judged() -> None:
-    shares = (Fidelity("all", 100, 0.9, 0.9), Fidelity("lang=zh", 3, 1.0, 0.0, 3))
-    assert failed(quality(fidelity=shares)) == []
+def test_only_all_cases_of_a_dimension_together_are_judged() -> None:
+    rows = (row(100, 90, 90), row(3, 3, 0, 3, label="lang=zh"))
+    assert failed(quality(matrix=rows)) == []
+
+
+@pytest.mark.parametrize(
+    ("dimension", "metric"),
+    [
+        ("keyword", "keyword_fidelity"),
+        ("logic", "logical_consistency"),
+        ("long_range", "long_range_recall"),
+        ("noise", "noise_robustness"),
+    ],
+)
+def test_each_dimension_has_a_gate_of_its_own(dimension: str, metric: str) -> None:
+    lost = row(200, 180, 160, 20, dimension=dimension)
+    assert outcomes(quality(matrix=(lost,)))[f"{metric}_drop"] == "fail"
+    assert outcomes(quality(matrix=(lost,)), Thresholds(**{f"{metric}_drop": 0.2}))[f"{metric}_drop"] == "pass"
+    alone = row(200, None, 160, dimension=dimension)
+    assert outcomes(quality(matrix=(alone,)))[metric] == "fail"
+    assert outcomes(quality(matrix=(alone,)), Thresholds(**{metric: 0.7}))[metric] == "pass"
+
+
+def test_few_cases_are_not_enough_to_tell() -> None:
+    verdicts = judge(quality(matrix=(row(20, 20, 20),)), Thresholds())
+    found = next(v for v in verdicts if v.metric == "keyword_fidelity_drop")
+    assert (found.outcome, found.passed, found.more_cases) == ("unclear", True, 68)
+    assert found.line() == ("UNCLEAR keyword_fidelity_drop 0 (needs <= 0.03; not enough cases to tell: about 68 more)")
+    assert outcomes(quality(matrix=(row(20, 20, 20),)), Thresholds(certainty=0))["keyword_fidelity_drop"] == "pass"
+    assert outcomes(quality(matrix=(row(100, 100, 100),)))["keyword_fidelity_drop"] == "pass"
+
+
+def test_the_more_candidates_are_tried_the_surer_each_must_be() -> None:
+    found = quality(matrix=(row(100, 100, 100),))
+    assert outcomes(found, tried=1)["keyword_fidelity_drop"] == "pass"
+    assert outcomes(found, tried=3)["keyword_fidelity_drop"] == "unclear"
+    assert outcomes(found, Thresholds(certainty=0), tried=3)["keyword_fidelity_drop"] == "pass"
+
+
+def test_one_of_several_dimensions_must_be_surely_worse_to_fail() -> None:
+    # Four that broke and none fixed: one-sided mid-p 1/32, enough for one dimension and not for the worst of four.
+    worst = row(100, 100, 96, 4)
+    others = tuple(row(300, 300, 300, dimension=name) for name in ("logic", "long_range", "noise"))
+    assert outcomes(quality(matrix=(worst,)))["keyword_fidelity_drop"] == "fail"
+    assert outcomes(quality(matrix=(worst, *others)))["keyword_fidelity_drop"] == "unclear"
 
 
 def test_nothing_that_ran_does_not_pass() -> None:
@@ -128,6 +185,8 @@ def test_wider_weights_are_held_to_more() -> None:
         ("kl_mean_nats", float("nan"), "not a number from 0 on"),
         ("top1_agreement", 5.0, "above 1"),
         ("keyword_fidelity", 1.01, "above 1"),
+        ("noise_robustness_drop", 1.01, "above 1"),
+        ("certainty", 1.0, "no number of cases"),
     ],
 )
 def test_a_threshold_that_nothing_can_meet_is_refused(name: str, value: float, said: str) -> None:

@@ -7,11 +7,12 @@ from chipwise.engine import Batch
 from chipwise.model.queries import Query
 from chipwise.report.quality import Quality
 from chipwise.verify.case import Case
-from chipwise.verify.gate import Thresholds, judge
+from chipwise.verify.gate import judge
 from chipwise.verify.generate import generate
 from chipwise.verify.run import context_needed, encode_suite, verify
 from chipwise.verify.scoring.requirement import Requirement
 from chipwise.verify.suite import Suite
+from chipwise.verify.thresholds import Thresholds
 from tests.verify.fakes import EOS, Array, TinySession, prompts_of
 from tests.verify.words import word_tokenizer
 

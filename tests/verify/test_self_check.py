@@ -7,9 +7,9 @@ import pytest
 
 from chipwise.engine import Batch
 from chipwise.report.quality import SelfCheck
-from chipwise.verify.gate import Thresholds
 from chipwise.verify.generate import Prompt, feed, generate
 from chipwise.verify.self_check import POSITIONS, self_check
+from chipwise.verify.thresholds import Thresholds
 from tests.verify.fakes import EOS, Array, Fault, TinySession, prompts_of
 
 CANDIDATE_LIMIT_NATS = Thresholds().self_check_candidate_nats

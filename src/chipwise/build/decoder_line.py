@@ -104,7 +104,7 @@ class DecoderLine:
                 note.text = f"{sum(map(len, texts.calibration))} tokens: queries and the reference's answers to them"
         trials: list[Trial] = []
         for recipe in self.recipes:
-            trials.append(self._try(recipe, graphs, reference, texts, place))
+            trials.append(self._try(recipe, graphs, reference, texts, place, tried=len(trials) + 1))
             if trials[-1].passed:
                 break
         chosen = trials[-1]
@@ -118,7 +118,14 @@ class DecoderLine:
         return BuildResult(made.path, made.report, chosen.recipe.name)
 
     def _try(
-        self, recipe: Recipe, graphs: DecoderGraphs, reference: GraphFiles, texts: Texts, place: Workplace
+        self,
+        recipe: Recipe,
+        graphs: DecoderGraphs,
+        reference: GraphFiles,
+        texts: Texts,
+        place: Workplace,
+        *,
+        tried: int,
     ) -> Trial:
         log, candidate = place.log, reference
         if recipe.quantizes:
@@ -126,7 +133,8 @@ class DecoderLine:
                 candidate = graphs.candidate(recipe, reference, texts.calibration, progress=log.listener.progress)
                 note.text = f"{_megabytes(candidate)} MB{_as_given(candidate)}{_emulated(candidate)}"
         with log.step(f"verify {recipe.name}") as note:
-            trial = run_trial(recipe, reference, candidate, self.model, texts, self.options, log.listener.progress)
+            progress = log.listener.progress
+            trial = run_trial(recipe, reference, candidate, self.model, texts, self.options, progress, tried=tried)
             note.text = trial.headline()
         return trial
 

@@ -18,7 +18,7 @@ from chipwise.model.importer import load_model
 from chipwise.model.model import Model
 from chipwise.report import Finding
 from chipwise.target import Target, load_target
-from chipwise.verify.gate import Thresholds
+from chipwise.verify.thresholds import Thresholds
 
 
 def build(options: BuildOptions, listener: BuildListener | None = None) -> BuildResult:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 
 from chipwise.report import Verdict
 from chipwise.report.report import LayerCosine
-from chipwise.verify.gate import check_overrides
+from chipwise.verify.thresholds import check_overrides
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 
@@ -43,6 +43,7 @@ class Texts:
         skipped: Queries longer than the context.
         left_out: Cases of the suite beyond the number asked for.
         scored: Whether the cases are those of a suite.
+        gate: Thresholds that the suite sets.
     """
 
     calibration: tuple[tuple[int, ...], ...]
@@ -54,6 +55,7 @@ class Texts:
     skipped: int
     left_out: int = 0
     scored: bool = False
+    gate: Mapping[str, float] = field(default_factory=dict)
 
 
 def gather_texts(options: BuildOptions, tokenizer: Tokenizer, template: ChatTemplate | None, max_context: int) -> Texts:
@@ -67,11 +69,13 @@ def gather_texts(options: BuildOptions, tokenizer: Tokenizer, template: ChatTemp
     source = {"queries": _described(options.queries) if options.queries else "general ones that come with chipwise"}
     suite_cases: tuple[Case, ...] = ()
     left_out = 0
+    gate: Mapping[str, float] = {}
     if options.suite:
-        everything = read_suite(options.suite).cases
+        suite = read_suite(options.suite)
+        everything, gate = suite.cases, suite.gate
         suite_cases = first_cases(everything, options.max_cases)
         left_out = len(everything) - len(suite_cases)
-        source["suite"] = _described(options.suite)
+        source["suite"] = f"{options.suite.name}, sha256 {suite.sha256}"
     scored = [(case, case.encode(tokenizer, template)) for case in suite_cases]
     kept = [(case, prompt) for case, prompt in scored if prompt.context <= max_context]
     wanted = 0 if options.suite else options.max_cases
@@ -96,6 +100,7 @@ def gather_texts(options: BuildOptions, tokenizer: Tokenizer, template: ChatTemp
         skipped=skipped,
         left_out=left_out,
         scored=options.suite is not None,
+        gate=gate,
     )
 
 

@@ -13,10 +13,11 @@ from chipwise.quant.recipe import Recipe
 from chipwise.report import Finding, Verdict
 from chipwise.report.quality import Quality
 from chipwise.report.report import LayerCosine
-from chipwise.verify.gate import Thresholds, judge
+from chipwise.verify.gate import judge
 from chipwise.verify.generate import Progress, Prompt, generate
 from chipwise.verify.layers import layer_cosines
 from chipwise.verify.run import context_needed, verify
+from chipwise.verify.thresholds import Thresholds
 
 # Cases answered at once: decoding many streams costs little more than one.
 _SLOTS = 16
@@ -57,9 +58,11 @@ class Trial:
         failed = [verdict.line() for verdict in self.verdicts if not verdict.passed]
         if failed:
             return f"gate failed: {'; '.join(failed)}"
+        unsure = sum(not verdict.sure for verdict in self.verdicts)
         drift = self.quality.answer
         kl = f", KL {drift.kl_mean_nats:.3g} nats, top-1 agreement {drift.top1_agreement:.1%}" if drift else ""
-        return f"gate passed on {len(self.quality.cases)} cases{kl}"
+        passed = f"gate passed but for want of cases ({unsure} gates not sure)" if unsure else "gate passed"
+        return f"{passed} on {len(self.quality.cases)} cases{kl}"
 
 
 def run_trial(
@@ -70,8 +73,13 @@ def run_trial(
     texts: Texts,
     options: BuildOptions,
     progress: Progress,
+    *,
+    tried: int = 1,
 ) -> Trial:
-    """Compare candidate and reference on the cases, look along the layers, and hold the result against the gate."""
+    """Compare candidate and reference on the cases, look along the layers, and hold the result against the gate.
+
+    ``tried`` counts the recipes tried so far, this one included: the more there are, the surer each must be.
+    """
     if model.tokenizer is None:
         raise ModelFormatError("no tokenizer", where=str(model.source.path))
     slots = min(_SLOTS, len(texts.prompts))
@@ -87,9 +95,9 @@ def run_trial(
             ours.close()
     finally:
         theirs.close()
-    thresholds = Thresholds.for_weight_bits(recipe.weight_bits).with_overrides(options.gate)
+    thresholds = Thresholds.for_weight_bits(recipe.weight_bits).with_overrides(texts.gate).with_overrides(options.gate)
     layers, findings = _look_inside(reference, candidate, texts, options.threads or 2)
-    return Trial(recipe, candidate, quality, judge(quality, thresholds), layers, findings)
+    return Trial(recipe, candidate, quality, judge(quality, thresholds, tried=tried), layers, findings)
 
 
 def _look_inside(

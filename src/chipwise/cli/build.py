@@ -10,11 +10,12 @@ import click
 
 from chipwise.build import BuildOptions, BuildResult
 from chipwise.build import build as run_build
+from chipwise.cli.matrix_lines import matrix_lines
 from chipwise.cli.numbers import CONTEXT, THREADS_OR_ALL, dimensions
 from chipwise.errors import GateFailedError
 from chipwise.report.caveats import caveats
 from chipwise.report.report import Step
-from chipwise.verify.gate import parse_overrides
+from chipwise.verify.thresholds import parse_overrides
 
 
 @click.command()
@@ -35,7 +36,7 @@ from chipwise.verify.gate import parse_overrides
     help="Inputs of an ONNX graph: .npz or .npy, a file or a folder of them.",
 )
 @click.option("--dim", "dims", multiple=True, metavar="NAME=SIZE", help="Size of an ONNX dimension; may be repeated.")
-@click.option("--suite", type=click.Path(path_type=Path), help="Cases with keywords, one JSON a line.")
+@click.option("--suite", type=click.Path(path_type=Path), help="suite.toml, its folder, or a .jsonl of cases.")
 @click.option("--cases", "max_cases", type=click.IntRange(1), default=100, show_default=True, help="Cases verified.")
 @click.option("--context", "max_context", type=click.IntRange(16, CONTEXT.max), help="Tokens a conversation may have.")
 @click.option("--gate", "overrides", multiple=True, metavar="NAME=VALUE", help="Set a threshold; may be repeated.")
@@ -110,6 +111,10 @@ def _print_outcome(result: BuildResult) -> None:
         click.echo(f"  not run: {item.what} ({item.why})")
     for caveat in caveats(result.report):
         click.echo(f"  note: {caveat}")
+    quality = result.report.quality
+    if quality and quality.matrix:
+        for line in matrix_lines(quality.matrix, result.report.verdicts):
+            click.echo(f"  {line}")
     total_s = sum(step.duration_s for step in result.report.steps)
     click.echo(f"{'passed' if result.passed else 'FAILED'} with {result.recipe} in {total_s:.0f} s")
     click.echo(f"bundle: {result.bundle}")

@@ -11,29 +11,37 @@ import click
 
 from chipwise.bundle import Bundle, open_bundle
 from chipwise.bundle.manifest import TOKENIZER
+from chipwise.cli.matrix_lines import matrix_lines
 from chipwise.cli.numbers import THREADS
 from chipwise.engine import Session
 from chipwise.errors import BundleError, GateFailedError
 from chipwise.files import write_atomic, writing
 from chipwise.report.caveats import caveats
 from chipwise.report.html import headline, render_html, requirement
-from chipwise.report.html_format import metric_value, metric_words, percent
+from chipwise.report.html_format import metric_value, metric_words
 from chipwise.report.quality import Quality
 from chipwise.report.report import NotRun, Report
 from chipwise.target.host.machine import look
 from chipwise.verify.environment import hardware
-from chipwise.verify.gate import Thresholds, judge, parse_overrides
+from chipwise.verify.gate import judge
 from chipwise.verify.generate import Progress, Prompt
 from chipwise.verify.run import context_needed, encode_suite
 from chipwise.verify.run import verify as verify_cases
 from chipwise.verify.suite import Suite, read_suite
+from chipwise.verify.thresholds import Thresholds, parse_overrides
 
 _FLOAT_BITS = 32
 
 
 @click.command()
 @click.argument("bundle", type=click.Path(path_type=Path))
-@click.option("--suite", "suite_path", required=True, type=click.Path(path_type=Path), help="Cases, one JSON a line.")
+@click.option(
+    "--suite",
+    "suite_path",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="A suite: suite.toml, its folder, or one .jsonl file of cases.",
+)
 @click.option(
     "--reference",
     type=click.Path(path_type=Path),
@@ -54,13 +62,14 @@ def verify(
     output: Path | None,
     as_json: bool,
 ) -> None:
-    """Run a suite on the bundle at BUNDLE; exit code 1 if it does not hold.
+    """Run a suite on the bundle at BUNDLE; exit code 1 if it does not surely hold.
 
-    With a reference the two are compared token by token; without, the answers are scored by their keywords.
+    With a reference the two are compared token by token; without, the answers are scored alone.
     """
     suite = read_suite(suite_path)
     ours, theirs = open_bundle(bundle), open_bundle(reference) if reference else None
-    thresholds = Thresholds.for_weight_bits(weight_bits(ours)).with_overrides(parse_overrides(overrides))
+    thresholds = Thresholds.for_weight_bits(weight_bits(ours)).with_overrides(suite.gate)
+    thresholds = thresholds.with_overrides(parse_overrides(overrides))
     quality = _run(suite, ours, theirs, slots, threads)
     report = _report(suite, ours, theirs, quality, thresholds)
     if output:
@@ -151,8 +160,8 @@ def _report(suite: Suite, ours: Bundle, theirs: Bundle | None, quality: Quality,
         provenance |= {"reference": theirs.manifest.name, "reference created": theirs.manifest.created}
     else:
         not_run.append(NotRun("drift against a reference", "no --reference was given"))
-    if not quality.fidelity:
-        not_run.append(NotRun("keyword fidelity", "no case that ran has keywords"))
+    if not quality.matrix:
+        not_run.append(NotRun("the domain matrix", "no case that ran says what is right"))
     return Report(
         title=f"{manifest.name}, suite {suite.name}",
         target=manifest.target,
@@ -170,14 +179,13 @@ def _report(suite: Suite, ours: Bundle, theirs: Bundle | None, quality: Quality,
 def _lines(report: Report) -> Iterator[str]:
     quality = report.quality
     if quality:
-        for share in quality.fidelity:
-            before = "" if share.reference is None else f", reference {percent(share.reference)}"
-            yield f"keyword fidelity {share.label}: {percent(share.candidate)}{before}, {share.scored} cases"
+        if quality.matrix:
+            yield from matrix_lines(quality.matrix, report.verdicts)
         if quality.answer:
             yield f"answers changed: {quality.answers_changed} of {len(quality.cases)}"
     for verdict in report.verdicts:
         value = metric_value(verdict.metric, verdict.value)
-        result = "pass" if verdict.passed else "FAIL"
+        result = {"pass": "pass", "fail": "FAIL", "unclear": "????"}[verdict.outcome]
         words = metric_words(verdict.metric)
         name = f"  ({verdict.metric})" if words.settable else ""
         yield f"{result}  {words.label:<28} {value:>16}  {requirement(verdict):<20}{name}".rstrip()

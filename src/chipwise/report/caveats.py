@@ -22,9 +22,14 @@ def _caveats(report: Report) -> Iterator[str]:
     if quality is None:
         yield from _few(report.samples or 0, "sample")
         return
-    if quality.cases and not quality.fidelity:
+    if quality.cases and not quality.matrix:
         what = "Drift only: your" if quality.answer else "Your"
-        yield f"{what} task was not scored; give --suite with cases that have keywords."
+        yield f"{what} task was not scored; give --suite with cases that say what is right."
+    unclear = [verdict for verdict in report.verdicts if verdict.outcome == "unclear"]
+    if unclear:
+        more = [verdict.more_cases for verdict in unclear if verdict.more_cases]
+        need = f"; about {max(more)} more of each would do" if more else ""
+        yield f"Not enough cases to be sure of {len(unclear)} of the gates{need}."
     yield from _few(len(quality.cases), "case")
 
 

@@ -71,14 +71,22 @@ def render_html(report: Report) -> str:
 
 def headline(report: Report) -> str:
     """What the gate says, in one sentence."""
-    failed = [verdict for verdict in report.verdicts if not verdict.passed]
+    failed = [verdict for verdict in report.verdicts if verdict.outcome == "fail"]
+    unclear = [verdict for verdict in report.verdicts if verdict.outcome == "unclear"]
     if not report.verdicts:
         return "Nothing was judged: this report says what was built, not whether it still does the job."
+    if unclear and not failed:
+        said = "; ".join(f"{_words(v).label} {_value(v)} ({requirement(v)}{_more(v)})" for v in unclear)
+        return f"Not enough cases to tell: {said}."
     if not failed:
         return "The only gate holds." if len(report.verdicts) == 1 else f"All {_gates(report)} hold."
     said = "; ".join(f"{_words(v).label} {_value(v)} ({requirement(v)})" for v in failed)
     do = "does" if len(failed) == 1 else "do"
     return f"{len(failed)} of {_gates(report)} {do} not hold: {said}."
+
+
+def _more(verdict: Verdict) -> str:
+    return f", about {verdict.more_cases:,} more would do" if verdict.more_cases else ""
 
 
 def _gates(report: Report) -> str:
@@ -186,6 +194,8 @@ def _environment() -> Environment:
     env.filters |= {
         "number": html_format.number,
         "percent": html_format.percent,
+        "interval": html_format.interval,
+        "dimension": html_format.dimension,
         "size": html_format.size,
         "duration": html_format.duration,
         "moment": html_format.moment,

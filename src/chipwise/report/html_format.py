@@ -27,6 +27,26 @@ class MetricWords:
     settable: bool = True
 
 
+DIMENSIONS = {
+    "keyword": ("keyword_fidelity", "Keyword fidelity", "whose answer holds every required entity"),
+    "logic": ("logical_consistency", "Logical consistency", "whose answer does what the rule and its values ask"),
+    "long_range": ("long_range_recall", "Long-range recall", "whose answer holds the fact from the record's beginning"),
+    "noise": ("noise_robustness", "Noise robustness", "whose answer is right in spite of noise in the input"),
+}
+"""The dimensions of a suite: what their share is called as a metric and by people, and which cases are right."""
+
+
+def _dimension_words() -> dict[str, MetricWords]:
+    words = {}
+    for metric, label, right in DIMENSIONS.values():
+        words[f"{metric}_drop"] = MetricWords(f"{label} lost", f"Cases {right}, less than before.", "points")
+        words[metric] = MetricWords(label, f"Cases {right}.", "share")
+        words[f"{metric}_reference"] = MetricWords(
+            f"{label}, reference", "A suite that the reference fails cannot show what the candidate lost.", "share"
+        )
+    return words
+
+
 METRICS = {
     "kl_mean_nats": MetricWords(
         "KL divergence", "How far the next-token probabilities moved, on average over answer tokens.", "nats"
@@ -37,13 +57,7 @@ METRICS = {
     "perplexity_ratio": MetricWords(
         "Perplexity ratio", "How much more the reference's own answers surprise the candidate.", "ratio"
     ),
-    "keyword_fidelity_drop": MetricWords(
-        "Keyword fidelity lost", "Cases whose answer no longer holds every required entity.", "points"
-    ),
-    "keyword_fidelity": MetricWords("Keyword fidelity", "Cases whose answer holds every required entity.", "share"),
-    "keyword_fidelity_reference": MetricWords(
-        "Keyword fidelity, reference", "A suite that the reference fails cannot show what the candidate lost.", "share"
-    ),
+    **_dimension_words(),
     "self_check_reference_nats": MetricWords(
         "Self-check, reference", "The reference against itself: at once, and token by token. The noise floor.", "nats"
     ),
@@ -62,6 +76,7 @@ METRICS = {
     "compiler_errors": MetricWords(
         "Compiler errors", "Findings for which the compiler's success is not believed.", "count", settable=False
     ),
+    "certainty": MetricWords("Certainty", "How sure a verdict on a dimension must be.", "share"),
     "cases_run": MetricWords("Cases run", "A gate that saw no case says nothing.", "count", settable=False),
 }
 
@@ -114,6 +129,16 @@ def percent(value: float | None, decimals: int = 1) -> str:
     if text == "100" and value < 1:
         text = f"{100 - 10**-decimals:.{decimals}f}"
     return f"{text} %"
+
+
+def interval(ends: tuple[float, float] | None) -> str:
+    """Both ends of an interval of shares, in percent."""
+    return "–" if ends is None else f"{_trim(100 * ends[0], 1)} to {_trim(100 * ends[1], 1)} %"
+
+
+def dimension(name: str) -> str:
+    """A dimension as people call it."""
+    return DIMENSIONS[name][1] if name in DIMENSIONS else name
 
 
 def size(n_bytes: float | None) -> str:

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, field
 
 Labels = dict[str, str]
+Interval = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -123,6 +124,42 @@ class Fidelity:
 
 
 @dataclass(frozen=True)
+class DimensionScore:
+    """One row of the domain matrix. All intervals are two-sided and hold with 95 % confidence.
+
+    Attributes:
+        dimension: ``keyword``, ``logic``, ``long_range`` or ``noise``.
+        label: Which of its cases: ``all``, or a label such as ``lang=zh``.
+        scored: Cases scored.
+        reference: Cases the reference has right; None if none ran. So are the next two and the loss.
+        reference_share: Interval of its share (Wilson).
+        candidate: Cases the candidate has right.
+        candidate_share: Interval of its share.
+        broke: Cases the reference has right and the candidate wrong.
+        fixed: Cases the candidate has right and the reference wrong.
+        loss: Interval of the share lost, of paired cases (Tango's score interval).
+        flips_p: Mid-p value of McNemar's test that cases flip as often one way as the other.
+    """
+
+    dimension: str
+    label: str
+    scored: int
+    reference: int | None
+    reference_share: Interval | None
+    candidate: int
+    candidate_share: Interval
+    broke: int = 0
+    fixed: int = 0
+    loss: Interval | None = None
+    flips_p: float | None = None
+
+    @property
+    def drop(self) -> float:
+        """The share lost against the reference; NaN if none ran."""
+        return float("nan") if self.reference is None else (self.broke - self.fixed) / self.scored
+
+
+@dataclass(frozen=True)
 class CaseResult:
     """One case, both answers and how they differ.
 
@@ -178,6 +215,7 @@ class Quality:
         by_position: Drift along the answer.
         self_checks: Each session against itself.
         not_run: The cases that did not run, because they do not fit the context.
+        matrix: The dimensions, each with all its cases first, then by label; empty if no case is scored.
     """
 
     cases: tuple[CaseResult, ...]
@@ -188,6 +226,7 @@ class Quality:
     by_position: tuple[AnswerPosition, ...] = ()
     self_checks: tuple[SelfCheck, ...] = ()
     not_run: tuple[str, ...] = ()
+    matrix: tuple[DimensionScore, ...] = ()
 
     @property
     def answers_changed(self) -> int:

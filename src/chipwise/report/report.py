@@ -154,11 +154,17 @@ class Report:
     schema_version: int = SCHEMA_VERSION
 
     @property
-    def outcome(self) -> Literal["pass", "fail", "not judged"]:
-        """``pass`` only if something was judged and all of it passed."""
+    def outcome(self) -> Literal["pass", "fail", "unclear", "not judged"]:
+        """``pass`` only if something was judged and all of it surely passed; ``fail`` if anything surely failed."""
         if not self.verdicts:
             return "not judged"
-        return "pass" if all(verdict.passed for verdict in self.verdicts) else "fail"
+        outcomes = {verdict.outcome for verdict in self.verdicts}
+        return "fail" if "fail" in outcomes else "unclear" if "unclear" in outcomes else "pass"
+
+    @property
+    def holds(self) -> bool:
+        """Whether something was judged and every value measured holds, sure or not."""
+        return bool(self.verdicts) and all(verdict.passed for verdict in self.verdicts)
 
     def to_json(self) -> bytes:
         """The content of report.json: fields in the order above, so that two reports can be compared as text."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+Outcome = Literal["pass", "fail", "unclear"]
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -15,7 +17,9 @@ class Verdict:
         value: The value measured.
         threshold: The value it is held against.
         direction: ``min`` if the value must be at least the threshold, ``max`` if at most.
-        passed: Whether it holds.
+        passed: Whether the value measured holds.
+        sure: Whether there are enough cases to say so.
+        more_cases: How many more it would take if they went like these; None if it is sure or no number would do.
     """
 
     metric: str
@@ -23,12 +27,21 @@ class Verdict:
     threshold: float
     direction: Literal["min", "max"]
     passed: bool
+    sure: bool = True
+    more_cases: int | None = None
 
     @classmethod
     def judge(cls, metric: str, value: float, threshold: float, direction: Literal["min", "max"]) -> Verdict:
         """Hold a value against its threshold; a NaN never passes."""
         passed = value >= threshold if direction == "min" else value <= threshold
         return cls(metric, value, threshold, direction, passed)
+
+    @property
+    def outcome(self) -> Outcome:
+        """``pass``, ``fail``, or ``unclear``: not enough cases to tell."""
+        if not self.sure:
+            return "unclear"
+        return "pass" if self.passed else "fail"
 
     @property
     def none_allowed(self) -> bool:
@@ -43,4 +56,13 @@ class Verdict:
         """One line of text for a terminal."""
         sign = ">=" if self.direction == "min" else "<="
         need = "must be 0" if self.none_allowed else f"needs {sign} {self.threshold:g}"
-        return f"{'pass' if self.passed else 'FAIL'} {self.metric} {self.value:.4g} ({need})"
+        said = {"pass": "pass", "fail": "FAIL", "unclear": "UNCLEAR"}[self.outcome]
+        return f"{said} {self.metric} {self.value:.4g} ({need}{self.missing})"
+
+    @property
+    def missing(self) -> str:
+        """What is missing to be sure, to follow what is needed; empty if nothing is."""
+        if self.sure:
+            return ""
+        more = f": about {self.more_cases} more" if self.more_cases else ""
+        return f"; not enough cases to tell{more}"

@@ -1,115 +1,29 @@
-"""The gate: thresholds, and what they say of a Quality."""
+"""The gate: what thresholds say of a Quality."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
-
-from chipwise.errors import InputError
 from chipwise.report import Verdict
 from chipwise.report.quality import Quality
+from chipwise.verify.dimension_gate import judge_dimensions
+from chipwise.verify.thresholds import Thresholds
 
 
-@dataclass(frozen=True)
-class Thresholds:
-    """What a candidate must hold. The defaults are for 4-bit weights; ``for_weight_bits`` gives those of other widths.
-
-    Attributes:
-        kl_mean_nats: Mean KL divergence over answer tokens, at most.
-        top1_agreement: Share of answer tokens both would choose, at least.
-        perplexity_ratio: The candidate's perplexity over the reference's on the reference's answers, at most.
-        keyword_fidelity_drop: Keyword fidelity lost against the reference, at most (0.03 is 3 points).
-        keyword_fidelity: Keyword fidelity of a candidate that is judged without a reference, at least.
-        keyword_fidelity_reference: The reference's own keyword fidelity, at least. A suite that the reference fails
-            cannot show what the candidate lost.
-        self_check_reference_nats: The reference against itself in both shapes, mean KL divergence, at most.
-        self_check_candidate_nats: The candidate against itself. Kernels for one token and for many may quantize
-            activations differently, so that shapes differ by more than rounding.
-        cases_nonfinite: Cases with a NaN or infinity on either side, at most.
-        cases_not_run: Cases that do not fit the context, at most.
-    """
-
-    kl_mean_nats: float = 0.10
-    top1_agreement: float = 0.90
-    perplexity_ratio: float = 1.10
-    keyword_fidelity_drop: float = 0.03
-    keyword_fidelity: float = 0.90
-    keyword_fidelity_reference: float = 0.50
-    self_check_reference_nats: float = 1e-3
-    self_check_candidate_nats: float = 0.01
-    cases_nonfinite: float = 0
-    cases_not_run: float = 0
-
-    @classmethod
-    def for_weight_bits(cls, bits: int) -> Thresholds:
-        """The defaults for weights of some width; see docs/verification.md for what they rest on."""
-        if bits >= 16:
-            return cls(kl_mean_nats=0.005, top1_agreement=0.98, perplexity_ratio=1.01, keyword_fidelity_drop=0.01)
-        if bits >= 8:
-            return cls(kl_mean_nats=0.03, top1_agreement=0.95, perplexity_ratio=1.03, keyword_fidelity_drop=0.02)
-        return cls()
-
-    def with_overrides(self, values: Mapping[str, float]) -> Thresholds:
-        """These thresholds with some set by the user.
-
-        Raises:
-            InputError: A name is no threshold's, or a value is no number.
-        """
-        check_overrides(values, [field.name for field in fields(self)])
-        return replace(self, **values)
-
-    def to_dict(self) -> dict[str, float]:
-        """The thresholds by name."""
-        return asdict(self)
-
-
-# Parts of the names of thresholds that are shares.
-_SHARES = ("agreement", "fidelity", "cosine")
-
-
-def parse_overrides(texts: Sequence[str]) -> dict[str, float]:
-    """The thresholds of ``NAME=VALUE`` texts, as a command line gives them.
-
-    Raises:
-        InputError: A text is not of that form.
-    """
-    values = {}
-    for text in texts:
-        name, _, number = text.partition("=")
-        try:
-            values[name.strip()] = float(number)
-        except ValueError as e:
-            raise InputError(f"--gate {text!r} is not NAME=VALUE", remedy="write e.g. --gate kl_mean_nats=0.2") from e
-    return values
-
-
-def check_overrides(values: Mapping[str, float], names: Sequence[str]) -> None:
-    """Check that thresholds which the user sets are among those there are, and numbers.
-
-    Raises:
-        InputError: One is not.
-    """
-    for name, value in values.items():
-        if name not in names:
-            raise InputError(f"no threshold named {name!r}", remedy=f"there are {', '.join(names)}")
-        if not math.isfinite(value) or value < 0:
-            raise InputError(
-                f"the threshold {name} is {value}, not a number from 0 on",
-                remedy="give one, e.g. 0.05; a large one such as 1e9 asks for nothing",
-            )
-        if value > 1 and any(part in name for part in _SHARES):
-            raise InputError(f"the threshold {name} is {value}, above 1", remedy="it is a share, e.g. 0.95")
-
-
-def judge(quality: Quality, thresholds: Thresholds) -> tuple[Verdict, ...]:
+def judge(quality: Quality, thresholds: Thresholds, *, tried: int = 1) -> tuple[Verdict, ...]:
     """Hold a quality against thresholds: one verdict a metric that was measured. A NaN never passes.
 
-    A suite without keywords has no verdict on keyword fidelity; a candidate without a reference none on drift.
+    A dimension without cases has no verdict; a candidate without a reference none on drift. A verdict on a dimension
+    may be that there are not enough cases to tell.
+
+    Args:
+        quality: What was measured.
+        thresholds: What must hold.
+        tried: How many candidates have been tried on these cases, this one included. The more are tried, the likelier
+            one passes by luck, and the surer each must be: the first to pass has the smallest p-value, which Holm's
+            correction multiplies by their number.
     """
     verdicts = [
         *_drift(quality, thresholds),
-        *_keywords(quality, thresholds),
+        *judge_dimensions(quality.matrix, thresholds, tried=tried),
         *_self_checks(quality, thresholds),
         Verdict.judge("cases_nonfinite", quality.cases_nonfinite, thresholds.cases_nonfinite, "max"),
         Verdict.judge("cases_not_run", len(quality.not_run), thresholds.cases_not_run, "max"),
@@ -128,18 +42,6 @@ def _drift(quality: Quality, thresholds: Thresholds) -> list[Verdict]:
         Verdict.judge("kl_mean_nats", drift.kl_mean_nats, thresholds.kl_mean_nats, "max"),
         Verdict.judge("top1_agreement", drift.top1_agreement, thresholds.top1_agreement, "min"),
         Verdict.judge("perplexity_ratio", drift.perplexity_ratio, thresholds.perplexity_ratio, "max"),
-    ]
-
-
-def _keywords(quality: Quality, thresholds: Thresholds) -> list[Verdict]:
-    if not quality.fidelity:
-        return []
-    everything = quality.fidelity[0]
-    if everything.reference is None:
-        return [Verdict.judge("keyword_fidelity", everything.candidate, thresholds.keyword_fidelity, "min")]
-    return [
-        Verdict.judge("keyword_fidelity_drop", everything.drop, thresholds.keyword_fidelity_drop, "max"),
-        Verdict.judge("keyword_fidelity_reference", everything.reference, thresholds.keyword_fidelity_reference, "min"),
     ]
 
 

@@ -10,6 +10,7 @@ from chipwise.report.quality import CaseResult, Fidelity, Quality
 from chipwise.verify.case import Case
 from chipwise.verify.compare import CaseComparison, Comparison
 from chipwise.verify.generate import Answer
+from chipwise.verify.matrix import domain_matrix
 from chipwise.verify.metrics import along_answer, concatenate, histogram, summarise
 
 
@@ -36,6 +37,7 @@ def score_comparison(cases: Sequence[Case], comparison: Comparison, tokenizer: T
     return Quality(
         cases=results,
         fidelity=_fidelity(results),
+        matrix=domain_matrix(results),
         answer=summarise(answer),
         prompt=summarise(prompt),
         histogram=histogram(prompt, answer),
@@ -71,7 +73,7 @@ def score_answers(
         )
         for case, text, answer, missing in zip(cases, texts, answers, _misses(cases, texts), strict=True)
     )
-    return Quality(cases=results, fidelity=_fidelity(results), not_run=tuple(not_run))
+    return Quality(cases=results, fidelity=_fidelity(results), matrix=domain_matrix(results), not_run=tuple(not_run))
 
 
 def answer_text(answer: Answer, tokenizer: Tokenizer) -> str:

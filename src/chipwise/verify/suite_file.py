@@ -13,10 +13,10 @@ from chipwise.errors import InputError, QueryFileError
 from chipwise.files import read_bounded
 from chipwise.verify.case import DEFAULT_MAX_TOKENS
 from chipwise.verify.case_line import LONGEST_ANSWER
-from chipwise.verify.gate import Thresholds
 from chipwise.verify.scoring.entity import NORMALISATIONS, USUAL
 from chipwise.verify.scoring.settings import DIMENSIONS, ENTITY_TYPES, ScorerSettings
 from chipwise.verify.scoring.tool_call import CallRules
+from chipwise.verify.thresholds import Thresholds
 
 if sys.version_info >= (3, 11):
     import tomllib
