@@ -23,6 +23,8 @@ def test_it_is_not_installed() -> None:
     ("code", "message"),
     [
         ("import ruamel_that_is_not_there", "needs the package ruamel_that_is_not_there; install"),
+        ("from rknnlite import rknn_log", "cannot be imported"),
+        ("import rknnlite.rknn_log", "incomplete or made for another Python than 3"),
         ("raise ImportError('cannot open shared object file: built for Python 3.10')", "built for Python 3.10"),
         ("x = 1", "AttributeError: .* has no attribute 'RKNNLite'"),
     ],

@@ -7,6 +7,7 @@ comes with the package: every call prints its errors and returns -1 or None.
 from __future__ import annotations
 
 import importlib
+import platform
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, cast
 
@@ -15,6 +16,7 @@ import numpy.typing as npt
 from chipwise.errors import DependencyError
 
 _MODULE = "rknnlite.api"
+_OURS = ("rknnlite", _MODULE)
 _REMEDY = "on the board run `pip install rknn-toolkit-lite2` (for aarch64 only, proprietary; see docs/boards.md)"
 
 
@@ -57,9 +59,17 @@ def find_lite() -> Callable[[], Lite]:
     try:
         return cast("Callable[[], Lite]", importlib.import_module(_MODULE).RKNNLite)
     except ModuleNotFoundError as e:
-        if e.name is None or not _MODULE.startswith(e.name):
-            raise DependencyError(f"rknn-toolkit-lite2 needs the package {e.name}", remedy=f"install {e.name}") from e
-        raise DependencyError("rknn-toolkit-lite2 is not installed", where="rknn", remedy=_REMEDY) from e
+        if e.name in _OURS:
+            raise DependencyError("rknn-toolkit-lite2 is not installed", where="rknn", remedy=_REMEDY) from e
+        if e.name is not None and e.name.startswith("rknnlite."):
+            raise DependencyError(
+                f"rknn-toolkit-lite2 is incomplete or made for another Python than {platform.python_version()} ({e})",
+                where="rknn",
+                remedy=_REMEDY,
+            ) from e
+        raise DependencyError(
+            f"rknn-toolkit-lite2 needs the package {e.name}", where="rknn", remedy=f"install {e.name}"
+        ) from e
     except Exception as e:  # a foreign module may raise anything at import
         raise DependencyError(
             f"rknn-toolkit-lite2 cannot be imported ({type(e).__name__}: {e})", where="rknn", remedy=_REMEDY
