@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from chipwise.errors import DependencyError, InputError, ToolchainError
+from chipwise.toolchain import Job, JobResult, run_job
 from chipwise.toolchain.environment import Environment
-from chipwise.toolchain.job import Job, JobResult, run_job
 from tests.toolchain import fake
 
 
@@ -187,7 +187,7 @@ def test_a_job_does_not_outlive_us(environment: Environment, tmp_path: Path) -> 
     pids = tmp_path / "pids"
     code = (
         "import sys; from pathlib import Path; from tests.toolchain import fake\n"
-        "from chipwise.toolchain.job import *; from chipwise.toolchain.environment import Environment\n"
+        "from chipwise.toolchain import *; from chipwise.toolchain.environment import Environment\n"
         "root, pids = Path(sys.argv[1]), sys.argv[2]\n"
         "with run_job(Environment(fake.spec(root), root / 'tool chains'), Job('hang', {'pids': pids})): pass\n"
     )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from chipwise.toolchain.environment import Environment, default_root
-from chipwise.toolchain.job import Job, JobResult, run_job
+from chipwise.toolchain.job import run_job
+from chipwise.toolchain.job_spec import Job, JobResult
+from chipwise.toolchain.live_job import LiveJob, open_job
 from chipwise.toolchain.registry import get_toolchain, toolchains
 from chipwise.toolchain.spec import ToolchainSpec
 
@@ -11,9 +13,11 @@ __all__ = [
     "Environment",
     "Job",
     "JobResult",
+    "LiveJob",
     "ToolchainSpec",
     "default_root",
     "get_toolchain",
+    "open_job",
     "run_job",
     "toolchains",
 ]

@@ -7,7 +7,8 @@ from typing import Any
 
 from chipwise.errors import ToolchainError
 from chipwise.toolchain.environment import Environment, State
-from chipwise.toolchain.job import Job, job_folder, run_in
+from chipwise.toolchain.job import job_folder, run_in
+from chipwise.toolchain.job_spec import Job
 from chipwise.toolchain.runners import PROBE
 from chipwise.toolchain.spec import Pin, ToolchainSpec
 

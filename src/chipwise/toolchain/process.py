@@ -57,6 +57,8 @@ def run_process(
     max_log_bytes: int,
     env: Mapping[str, str] | None = None,
     on_poll: Callable[[], None] = lambda: None,
+    pass_fds: Sequence[int] = (),
+    on_start: Callable[[int], None] = lambda pid: None,
 ) -> Ended:
     """Run a command to its end, or stop it; every process of its session is gone afterwards.
 
@@ -71,6 +73,8 @@ def run_process(
         max_log_bytes: It is stopped when it has written more than this to both files.
         env: Environment variables, ``clean_environment()`` if None.
         on_poll: Called some times a second while it runs.
+        pass_fds: File descriptors that it inherits, under the same numbers.
+        on_start: Told its process number once it runs.
 
     Raises:
         ToolchainError: The command cannot be started.
@@ -83,14 +87,16 @@ def run_process(
             process = subprocess.Popen(
                 argv, cwd=folder, stdin=subprocess.PIPE, stdout=out, stderr=err,
                 env=clean_environment() if env is None else env, start_new_session=True,
+                pass_fds=pass_fds,
             )  # fmt: skip
         except OSError as e:
             raise ToolchainError(f"does not start ({e.strerror or e})", where=argv[0]) from e
     peak_bytes, stopped, poll_s = 0, None, _POLL_S
     try:
+        on_start(process.pid)
         # Not reaped yet, so its number and its group's stay taken until the group is killed.
         while os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
-            peak_bytes = max(peak_bytes, session_bytes(process.pid), _largest_bytes(process.pid))
+            peak_bytes = max(peak_bytes, session_bytes(process.pid), largest_bytes(process.pid))
             stopped = _excess(logs, time.monotonic() - start, timeout_s, max_log_bytes)
             if stopped:
                 break
@@ -107,7 +113,7 @@ def run_process(
     return Ended(process.returncode, stopped, time.monotonic() - start, peak_bytes)
 
 
-def _largest_bytes(pid: int) -> int:
+def largest_bytes(pid: int) -> int:
     """The largest resident set a process has had, 0 if it has ended."""
     try:
         lines = Path(f"/proc/{pid}/status").read_bytes().splitlines()

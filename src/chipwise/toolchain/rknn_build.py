@@ -9,7 +9,7 @@ from typing import Any
 import numpy.typing as npt
 
 from chipwise.errors import InputError
-from chipwise.toolchain.job import Job
+from chipwise.toolchain.job_spec import Job
 
 Stacks = Sequence[npt.NDArray[Any]]
 

@@ -4,6 +4,7 @@ Called as ``python -I -u job_main.py RUNNER.py`` in the job's own folder, by the
 RUNNER.py holds ``ACTIONS``: name -> function(request), which returns ``{"values": {...}, "artifacts": [...]}``: JSON,
 and the names of the files it wrote into the current folder. A request holds the keys ``token``, ``action``, ``values``
 (JSON) and ``files`` (name -> absolute path). What goes wrong is raised, with a ``step`` if known; the result says so.
+An outcome may hold ``then``, a function that runs once the result is written, while chipwise goes on asking it things.
 A runner may append the steps it begins to ``steps.txt``, a line each: progress, and where it was if it dies.
 """
 
@@ -48,6 +49,8 @@ def main() -> int:
     try:
         outcome = _actions(sys.argv[1])[request["action"]](request)
         _write({**answer, "ok": True, "values": outcome["values"], "artifacts": outcome["artifacts"]})
+        if "then" in outcome:
+            outcome["then"]()
     except Exception as e:  # whatever it is, chipwise must hear of it
         sys.excepthook(type(e), e, e.__traceback__)
         step = getattr(e, "step", None)

@@ -17,6 +17,10 @@ from onnx import TensorProto, helper
 from rknn.api import RKNN
 from ruamel.yaml import YAML
 
+# Python runs this isolated, so its own folder is on no path.
+sys.path.insert(0, str(Path(__file__).parent))
+from live import answer_calls  # type: ignore[import-not-found]  # it lies beside this file
+
 # As the toolkit's own graph names them, once it has put fused operators in.
 _PRODUCTS = {"Conv", "MatMul", "exMatMul", "Gemm"}
 _MOVES = {"Reshape", "Transpose", "Split", "Gather", "Slice", "Concat", "Squeeze", "Unsqueeze", "Expand"}
@@ -81,12 +85,7 @@ def build_simulate(request: dict[str, Any]) -> dict[str, Any]:
     rknn = RKNN(verbose=True)
     steps = Steps(rknn)
     try:
-        steps.run("config", **values["config"])
-        steps.run("load_onnx", model=files["model"], **values.get("load", {}))
-        kept = _build(steps, values, files)
-        if os.path.exists("model.rknn"):
-            raise StepError("build", "model.rknn was there before it was exported")
-        steps.run("export_rknn", os.path.abspath("model.rknn"))
+        kept = _make(steps, values, files)
         artifacts = ["model.rknn"]
         if "inputs" in files:
             _simulate(steps, files["inputs"])
@@ -94,6 +93,42 @@ def build_simulate(request: dict[str, Any]) -> dict[str, Any]:
     finally:
         rknn.release()
     return {"values": {"duration_s": steps.duration_s, "float16": kept}, "artifacts": artifacts}
+
+
+def build_live(request: dict[str, Any]) -> dict[str, Any]:
+    """Build and export as ``build_simulate`` does, then simulate whatever inputs chipwise sends.
+
+    The simulator lives only in the process that built. The request's value ``link`` is the socket.
+    """
+    values = request["values"]
+    rknn = RKNN(verbose=True)
+    steps = Steps(rknn)
+    kept = _make(steps, values, request["files"])
+    steps.run("init_runtime")
+
+    def simulate(inputs: list[Any]) -> list[Any]:
+        # Not through ``steps``: a long session would fill the list of steps.
+        found = rknn.inference(inputs=inputs, data_format=["nchw"] * len(inputs))
+        if not found:
+            raise StepError("inference", "returned no output")
+        return list(found)
+
+    return {
+        "values": {"duration_s": steps.duration_s, "float16": kept},
+        "artifacts": ["model.rknn"],
+        "then": lambda: answer_calls(values["link"], simulate),
+    }
+
+
+def _make(steps: Steps, values: dict[str, Any], files: dict[str, str]) -> list[str]:
+    """Configure, load, build and export as model.rknn; the names of the tensors kept in float16."""
+    steps.run("config", **values["config"])
+    steps.run("load_onnx", model=files["model"], **values.get("load", {}))
+    kept = _build(steps, values, files)
+    if os.path.exists("model.rknn"):
+        raise StepError("build", "model.rknn was there before it was exported")
+    steps.run("export_rknn", os.path.abspath("model.rknn"))
+    return kept
 
 
 def _build(steps: Steps, values: dict[str, Any], files: dict[str, str]) -> list[str]:
@@ -207,4 +242,4 @@ def prove(request: dict[str, Any]) -> dict[str, Any]:
     return outcome
 
 
-ACTIONS = {"prove": prove, "build_simulate": build_simulate}
+ACTIONS = {"prove": prove, "build_simulate": build_simulate, "build_live": build_live}
