@@ -18,6 +18,7 @@ from chipwise.verify.generate import Prompt, generate
 from chipwise.verify.suite import read_suite
 from tests.bundle.fakes import INT4
 from tests.verify.fakes import EOS, VOCAB, TinySession, prompts_of
+from tests.verify.semantic.test_embedder import graph, tokenizer
 from tests.verify.words import word_tokenizer
 
 # Eight cases prove little: the measured value decides.
@@ -279,3 +280,30 @@ def test_a_terminal_gets_a_bar(
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     assert run(built(tmp_path / "b"), "--suite", suite, *MEASURED) == 0
     assert "cases" in capsys.readouterr().err
+
+
+def test_semantic_drift_beside_a_reference(tmp_path: Path, suite: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    reference, candidate = built(tmp_path / "r"), built(tmp_path / "b", noise=0.6)
+    (tmp_path / "model").mkdir()
+    tokenizer(graph(tmp_path / "model"))
+    told = ("--embeddings", tmp_path / "model")
+    assert run(candidate, "--suite", suite, "--reference", reference, *told, "--json") == 1
+    found = Report.from_json(capsys.readouterr().out.encode(), where="stdout").quality
+    assert found is not None
+    assert found.semantic is not None
+    # This model knows none of the words.
+    assert found.semantic.unknown_tokens == 1
+    assert run(candidate, "--suite", suite, "--reference", reference, *told) == 1
+    out = capsys.readouterr().out
+    assert "semantic drift (SDI, model): mean 0.000" in out
+    assert "changed answers look the same to the embedding model" in out
+    assert run(candidate, "--suite", suite, "--reference", reference, "--embeddings", tmp_path / "none") == 2
+
+
+def test_without_an_embedding_model_the_report_says_so(
+    tmp_path: Path, suite: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("chipwise.cli.verify.installed_model", lambda: None)
+    reference = built(tmp_path / "r")
+    assert run(built(tmp_path / "b"), "--suite", suite, "--reference", reference, *MEASURED) == 0
+    assert "not run: semantic drift (no embedding model; give --embeddings, or pip install" in capsys.readouterr().out

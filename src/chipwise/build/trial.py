@@ -17,6 +17,8 @@ from chipwise.verify.gate import judge
 from chipwise.verify.generate import Progress, Prompt, generate
 from chipwise.verify.layers import layer_cosines
 from chipwise.verify.run import context_needed, verify
+from chipwise.verify.semantic.index import with_semantic_drift
+from chipwise.verify.semantic.locate import installed_model, open_embedder
 from chipwise.verify.thresholds import Thresholds
 
 # Cases answered at once: decoding many streams costs little more than one.
@@ -95,6 +97,10 @@ def run_trial(
             ours.close()
     finally:
         theirs.close()
+    embeddings = options.embeddings or installed_model()
+    if embeddings and candidate is not reference:
+        with open_embedder(embeddings, threads=options.threads) as embedder:
+            quality = with_semantic_drift(quality, embedder)
     thresholds = Thresholds.for_weight_bits(recipe.weight_bits).with_overrides(texts.gate).with_overrides(options.gate)
     layers, findings = _look_inside(reference, candidate, texts, options.threads or 2)
     return Trial(recipe, candidate, quality, judge(quality, thresholds, tried=tried), layers, findings)

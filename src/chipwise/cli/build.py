@@ -40,6 +40,11 @@ from chipwise.verify.thresholds import parse_overrides
 @click.option("--cases", "max_cases", type=click.IntRange(1), default=100, show_default=True, help="Cases verified.")
 @click.option("--context", "max_context", type=click.IntRange(16, CONTEXT.max), help="Tokens a conversation may have.")
 @click.option("--gate", "overrides", multiple=True, metavar="NAME=VALUE", help="Set a threshold; may be repeated.")
+@click.option(
+    "--embeddings",
+    type=click.Path(path_type=Path),
+    help="Folder of a sentence-embedding model, for semantic drift.  [default: MiniLM, if its package is installed]",
+)
 @click.option("--threads", type=THREADS_OR_ALL, default=0, help="Threads of the engine.  [default: one a core]")
 @click.option("--emulate", is_flag=True, help="Emulate the chip even if its toolchain is installed.")
 @click.option("--overwrite", is_flag=True, help="Replace the bundle at OUTPUT, once the new one is whole.")
@@ -55,6 +60,7 @@ def build(
     max_cases: int,
     max_context: int | None,
     overrides: tuple[str, ...],
+    embeddings: Path | None,
     threads: int,
     emulate: bool,
     overwrite: bool,
@@ -69,7 +75,7 @@ def build(
         model=model, target=target, out=out, recipe=recipe, queries=queries, samples=samples,
         dims=dimensions(dims), suite=suite, max_cases=max_cases,
         max_context=max_context, gate=parse_overrides(overrides), threads=threads, overwrite=overwrite,
-        emulate=emulate,
+        emulate=emulate, embeddings=embeddings,
     )  # fmt: skip
     result = run_build(options, _Printer())
     _print_outcome(result)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from chipwise.report.html_format import DIMENSIONS, dimension, interval, percent
-from chipwise.report.quality import DimensionScore
+from chipwise.report.quality import DimensionScore, Quality
 from chipwise.report.verdict import Verdict
 
 _WORDS = {"pass": "pass", "fail": "FAIL", "unclear": "not enough cases"}
+_SHOWN = 100
 _HEAD = ("dimension", "cases", "reference", "candidate", "lost", "verdict")
 
 
@@ -18,6 +19,29 @@ def matrix_lines(matrix: Sequence[DimensionScore], verdicts: Sequence[Verdict]) 
     widths = [max(len(row[i]) for row in rows) for i in range(len(_HEAD))]
     for row in rows:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def semantic_lines(quality: Quality, worst: int = 3) -> Iterator[str]:
+    """The semantic drift index, and the answers that drifted most, side by side."""
+    drift = quality.semantic
+    if drift is None:
+        return
+    low, high = drift.mean_interval
+    yield (
+        f"semantic drift (SDI, {drift.model}): mean {drift.mean:.3f} ({low:.3f} to {high:.3f}), "
+        f"95th percentile {drift.p95:.3f}, largest {drift.max:.3f}, {drift.cases} cases"
+    )
+    if drift.blind:
+        yield f"  {drift.blind} changed answers look the same to the embedding model: it does not know their words"
+    for case in quality.drifted(worst):
+        yield f"  {case.sdi:.3f}  {case.id}"
+        yield f"         before: {_one_line(case.reference_answer or '')}"
+        yield f"         now:    {_one_line(case.candidate_answer)}"
+
+
+def _one_line(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _SHOWN else line[: _SHOWN - 3] + "..."
 
 
 def _cells(row: DimensionScore, verdicts: Sequence[Verdict]) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ import click
 
 from chipwise.bundle import Bundle, open_bundle
 from chipwise.bundle.manifest import TOKENIZER
-from chipwise.cli.matrix_lines import matrix_lines
+from chipwise.cli.matrix_lines import matrix_lines, semantic_lines
 from chipwise.cli.numbers import THREADS
 from chipwise.engine import Session
 from chipwise.errors import BundleError, GateFailedError
@@ -27,6 +27,8 @@ from chipwise.verify.gate import judge
 from chipwise.verify.generate import Progress, Prompt
 from chipwise.verify.run import context_needed, encode_suite
 from chipwise.verify.run import verify as verify_cases
+from chipwise.verify.semantic.index import with_semantic_drift
+from chipwise.verify.semantic.locate import PACKAGE, installed_model, open_embedder
 from chipwise.verify.suite import Suite, read_suite
 from chipwise.verify.thresholds import Thresholds, parse_overrides
 
@@ -47,6 +49,11 @@ _FLOAT_BITS = 32
     type=click.Path(path_type=Path),
     help="Bundle of the model as it was (`chipwise build --recipe fp32`), to compare with.",
 )
+@click.option(
+    "--embeddings",
+    type=click.Path(path_type=Path),
+    help="Folder of a sentence-embedding model, for semantic drift.  [default: MiniLM, if its package is installed]",
+)
 @click.option("--gate", "overrides", multiple=True, metavar="NAME=VALUE", help="Set a threshold; may be repeated.")
 @click.option("--slots", type=click.IntRange(1), default=8, show_default=True, help="Cases that run at once.")
 @click.option("--threads", type=THREADS, help="Threads of the engine.  [default: the engine's choice]")
@@ -56,6 +63,7 @@ def verify(
     bundle: Path,
     suite_path: Path,
     reference: Path | None,
+    embeddings: Path | None,
     overrides: tuple[str, ...],
     slots: int,
     threads: int | None,
@@ -71,6 +79,10 @@ def verify(
     thresholds = Thresholds.for_weight_bits(weight_bits(ours)).with_overrides(suite.gate)
     thresholds = thresholds.with_overrides(parse_overrides(overrides))
     quality = _run(suite, ours, theirs, slots, threads)
+    model = embeddings or installed_model()
+    if theirs and model:
+        with open_embedder(model, threads=threads or 0) as embedder:
+            quality = with_semantic_drift(quality, embedder)
     report = _report(suite, ours, theirs, quality, thresholds)
     if output:
         _write(output, {"report.json": report.to_json(), "report.html": render_html(report)})
@@ -160,6 +172,8 @@ def _report(suite: Suite, ours: Bundle, theirs: Bundle | None, quality: Quality,
         provenance |= {"reference": theirs.manifest.name, "reference created": theirs.manifest.created}
     else:
         not_run.append(NotRun("drift against a reference", "no --reference was given"))
+    if theirs and quality.semantic is None:
+        not_run.append(NotRun("semantic drift", f"no embedding model; give --embeddings, or pip install {PACKAGE}"))
     if not quality.matrix:
         not_run.append(NotRun("the domain matrix", "no case that ran says what is right"))
     return Report(
@@ -181,6 +195,8 @@ def _lines(report: Report) -> Iterator[str]:
     if quality:
         if quality.matrix:
             yield from matrix_lines(quality.matrix, report.verdicts)
+        if quality.semantic:
+            yield from semantic_lines(quality)
         if quality.answer:
             yield f"answers changed: {quality.answers_changed} of {len(quality.cases)}"
     for verdict in report.verdicts:

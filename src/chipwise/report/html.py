@@ -133,6 +133,9 @@ def _quality_tiles(quality: Quality) -> list[Tile]:
         before = "" if total.reference is None else f"reference {html_format.percent(total.reference)}, "
         note = f"{before}{total.scored} cases"
         tiles.append(Tile("Keyword fidelity", html_format.percent(total.candidate), note))
+    if quality.semantic:
+        note = f"mean of {quality.semantic.cases:,} cases; 95th percentile {html_format.number(quality.semantic.p95)}"
+        tiles.append(Tile("Semantic drift", html_format.number(quality.semantic.mean), note, "SDI"))
     if quality.answer:
         drift = quality.answer
         tokens = f"of {drift.positions:,} answer tokens"

@@ -76,6 +76,9 @@ METRICS = {
     "compiler_errors": MetricWords(
         "Compiler errors", "Findings for which the compiler's success is not believed.", "count", settable=False
     ),
+    "sdi_mean": MetricWords(
+        "Semantic drift", "How far the answers' meaning moved: 1 less the cosine of their embeddings.", "count"
+    ),
     "certainty": MetricWords("Certainty", "How sure a verdict on a dimension must be.", "share"),
     "cases_run": MetricWords("Cases run", "A gate that saw no case says nothing.", "count", settable=False),
 }

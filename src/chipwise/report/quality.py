@@ -160,6 +160,31 @@ class DimensionScore:
 
 
 @dataclass(frozen=True)
+class SemanticDrift:
+    """The semantic drift index (SDI): 1 less the cosine of the sentence embeddings of both answers to a case.
+
+    Attributes:
+        model: The embedding model.
+        cases: Cases compared; answers of the same text count with 0.
+        mean: Mean of the index.
+        mean_interval: Its interval of 95 %, by bootstrap over cases.
+        p95: 95th percentile.
+        max: The largest.
+        blind: Cases whose answers differ and look the same to the embedding model: it drops what it does not know.
+        unknown_tokens: Share of the changed answers' tokens that the model does not know.
+    """
+
+    model: str
+    cases: int
+    mean: float
+    mean_interval: Interval
+    p95: float
+    max: float
+    blind: int = 0
+    unknown_tokens: float = 0.0
+
+
+@dataclass(frozen=True)
 class CaseResult:
     """One case, both answers and how they differ.
 
@@ -176,6 +201,7 @@ class CaseResult:
         finite: False if any logit of either side was NaN or infinite on the way.
         labels: The case's labels (``lang``, ``domain``, ``kind``).
         dimension: What it is a case of: ``keyword``, ``logic``, ``long_range``, ``noise``; None if it is not scored.
+        sdi: Semantic drift of the candidate's answer; None if it was not computed.
     """
 
     id: str
@@ -190,6 +216,7 @@ class CaseResult:
     finite: bool = True
     labels: Labels = field(default_factory=dict)
     dimension: str | None = None
+    sdi: float | None = None
 
     @property
     def changed(self) -> bool:
@@ -216,6 +243,7 @@ class Quality:
         self_checks: Each session against itself.
         not_run: The cases that did not run, because they do not fit the context.
         matrix: The dimensions, each with all its cases first, then by label; empty if no case is scored.
+        semantic: Drift of the answers' meaning; None if it was not computed.
     """
 
     cases: tuple[CaseResult, ...]
@@ -227,6 +255,7 @@ class Quality:
     self_checks: tuple[SelfCheck, ...] = ()
     not_run: tuple[str, ...] = ()
     matrix: tuple[DimensionScore, ...] = ()
+    semantic: SemanticDrift | None = None
 
     @property
     def answers_changed(self) -> int:
@@ -246,6 +275,11 @@ class Quality:
         suspects = [case for case in self.cases if case.changed or case.missing_candidate or not case.finite]
         suspects.sort(key=_rank)
         return tuple(suspects[:n])
+
+    def drifted(self, n: int) -> tuple[CaseResult, ...]:
+        """The ``n`` cases whose answers drifted most in meaning, those that drifted at all."""
+        moved = [case for case in self.cases if case.sdi]
+        return tuple(sorted(moved, key=lambda case: -(case.sdi or 0.0))[:n])
 
 
 def _rank(case: CaseResult) -> tuple[bool, bool, bool, float]:

@@ -24,6 +24,7 @@ def judge(quality: Quality, thresholds: Thresholds, *, tried: int = 1) -> tuple[
     verdicts = [
         *_drift(quality, thresholds),
         *judge_dimensions(quality.matrix, thresholds, tried=tried),
+        *_semantic(quality, thresholds),
         *_self_checks(quality, thresholds),
         Verdict.judge("cases_nonfinite", quality.cases_nonfinite, thresholds.cases_nonfinite, "max"),
         Verdict.judge("cases_not_run", len(quality.not_run), thresholds.cases_not_run, "max"),
@@ -43,6 +44,13 @@ def _drift(quality: Quality, thresholds: Thresholds) -> list[Verdict]:
         Verdict.judge("top1_agreement", drift.top1_agreement, thresholds.top1_agreement, "min"),
         Verdict.judge("perplexity_ratio", drift.perplexity_ratio, thresholds.perplexity_ratio, "max"),
     ]
+
+
+def _semantic(quality: Quality, thresholds: Thresholds) -> list[Verdict]:
+    # Nothing is asked for unless the user does: what a task bears depends on the embedding model and on the task.
+    if quality.semantic is None or thresholds.sdi_mean >= Thresholds.sdi_mean:
+        return []
+    return [Verdict.judge("sdi_mean", quality.semantic.mean, thresholds.sdi_mean, "max")]
 
 
 def _self_checks(quality: Quality, thresholds: Thresholds) -> list[Verdict]:

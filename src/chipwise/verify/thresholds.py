@@ -39,6 +39,7 @@ class Thresholds:
         long_range_recall_reference: Likewise.
         noise_robustness_reference: Likewise.
         certainty: How sure a verdict on a dimension must be; 0 lets the measured value decide, however few the cases.
+        sdi_mean: Mean semantic drift index, at most. It is 2 at most, which asks for nothing.
         self_check_reference_nats: The reference against itself in both shapes, mean KL divergence, at most.
         self_check_candidate_nats: The candidate against itself. Kernels for one token and for many may quantize
             activations differently, so that shapes differ by more than rounding.
@@ -62,6 +63,7 @@ class Thresholds:
     long_range_recall_reference: float = 0.50
     noise_robustness_reference: float = 0.50
     certainty: float = 0.95
+    sdi_mean: float = 2.0
     self_check_reference_nats: float = 1e-3
     self_check_candidate_nats: float = 0.01
     cases_nonfinite: float = 0
