@@ -5,10 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import onnx
 import pytest
-from onnx import helper as oh
 
 from chipwise.build import BuildOptions, BuildResult, build
 from chipwise.build.rknn_compiler import quantization
@@ -75,7 +73,7 @@ def test_the_bundle_carries_the_compiled_file_and_the_simulators_outputs(
     assert bundle.manifest.model.config["outputs"] == {"logits": [1, 6]}
     assert read_rknn_file(bundle.files["graph"]).targets == ("rk3566",)
     assert {"self_test_inputs", "self_test_outputs"} <= set(bundle.files)
-    with pytest.raises(InputError, match=r"it runs \.rknn files on no board yet"):
+    with pytest.raises(InputError, match=r"runs on a Rockchip board"):
         bundle.open_graph()
 
     assert report.emulates is None
@@ -205,26 +203,3 @@ def test_an_encoder_through_the_real_toolkit(
     assert {one.name for one in result.report.layers} == {"last_hidden_state", "sentence_embedding"}
     assert open_bundle(result.bundle).tokenizer is not None
     assert {finding.rule for finding in result.report.findings} >= {"rknn_cpu_operator"}
-
-
-@pytest.mark.slow
-def test_attention_of_one_head_is_refused_by_the_real_toolkit_in_one_line(
-    tmp_path: Path, rknn: Environment, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Version 2.5.0 ends in an exception of its own on this form; with several heads it compiles."""
-    random = np.random.default_rng(0)
-    constants = {name: random.standard_normal((64, 64), dtype=np.float32) / 8 for name in ("wq", "wk", "wv")}
-    nodes = [
-        *(oh.make_node("MatMul", ["x", f"w{name}"], [name]) for name in "qkv"),
-        oh.make_node("Transpose", ["k"], ["kt"], perm=[0, 2, 1]),
-        oh.make_node("MatMul", ["q", "kt"], ["scores"]),
-        oh.make_node("Softmax", ["scores"], ["p"], axis=-1),
-        oh.make_node("MatMul", ["p", "v"], ["y"]),
-    ]
-    values = [oh.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1, 16, 64]) for name in "xy"]
-    tensors = [onnx.numpy_helper.from_array(array, name) for name, array in constants.items()]
-    graph = oh.make_graph(nodes, "g", values[:1], values[1:], tensors)
-    onnx.save(oh.make_model(graph, opset_imports=[oh.make_opsetid("", 17)], ir_version=9), tmp_path / "attention.onnx")
-    monkeypatch.setenv(FOLDER_VARIABLE, str(rknn.root))
-    with pytest.raises(ToolchainError, match=r"rknn build_simulate build: failed: raised KeyError: 'q_mm'; write what"):
-        build(BuildOptions(str(tmp_path / "attention.onnx"), "rk3588", tmp_path / "b", "fp16", threads=1))

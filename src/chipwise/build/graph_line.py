@@ -185,8 +185,8 @@ class GraphLine:
         return trial
 
     def _dims(self) -> dict[str, int]:
-        """Sizes the user named; for a target of fixed shapes those of the samples too."""
-        found = self.samples.dims(self.graph.graph) if self.fixed else {}
+        """Sizes the user named; for a target of fixed shapes those of the samples too, if they are not made up."""
+        found = self.samples.dims(self.graph.graph) if self.fixed and not self.samples.drawn else {}
         return {**found, **self.options.dims}
 
 

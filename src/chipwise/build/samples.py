@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import onnx_ir as ir
@@ -36,6 +36,7 @@ class Samples:
         source: Where they came from, for the report.
         real: Whether the user gave them.
         shared: Whether both are the same, for want of others.
+        drawn: Whether they are random numbers, whose sizes say nothing about the user's.
     """
 
     calibration: Sequence[Feed]
@@ -43,6 +44,7 @@ class Samples:
     source: str
     real: bool
     shared: bool
+    drawn: bool = False
 
     def dims(self, graph: ir.Graph) -> dict[str, int]:
         """The sizes of the graph's symbolic dimensions in the first sample, by name or as ``input:axis``."""
@@ -94,10 +96,9 @@ def gather_samples(
             "the graph reads no tokens, or has no tokenizer.json beside it", where=str(options.queries),
             remedy="give its inputs with --samples",
         )  # fmt: skip
-    return _shared_out(
-        draw_feeds(model, options.dims, n=_DRAWN), "drawn at random from the declared shapes", real=False,
-        options=options,
-    )  # fmt: skip
+    feeds = draw_feeds(model, options.dims, n=_DRAWN)
+    drawn = _shared_out(feeds, "drawn at random from the declared shapes", real=False, options=options)
+    return replace(drawn, drawn=True)
 
 
 def text_feeds(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from chipwise.target.provenance import Provenance
+from chipwise.target.quantity import Quantity
 
 Granularity = Literal["tensor", "channel", "group"]
 SchemeName = Literal["fp32", "fp16", "bf16", "w8a8", "w8a16", "w8a16i", "w4a16", "w16a16i"]
@@ -22,6 +23,7 @@ class SchemeSupport:
         weights: Granularities of the weights' scales; empty for floating point or when unknown.
         group_sizes: Weights that share a scale, where ``weights`` has ``group``.
         algorithms: Calibration algorithms the vendor's toolkit offers for it.
+        k_multiple: What the inner dimension of every product, or a convolution's input channels, must be a multiple of.
         note: What limits it.
     """
 
@@ -31,6 +33,7 @@ class SchemeSupport:
     weights: tuple[Granularity, ...] = ()
     group_sizes: tuple[int, ...] = ()
     algorithms: tuple[str, ...] = ()
+    k_multiple: Quantity | None = None
     note: str = ""
 
     def __post_init__(self) -> None:

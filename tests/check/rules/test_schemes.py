@@ -1,13 +1,14 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from chipwise.check.rules.schemes import recipe_not_built, scheme
+from chipwise.check.rules.schemes import recipe_not_built, scheme, scheme_channels
 from chipwise.errors import InputError
 from chipwise.quant.recipe import parse_recipe
 from chipwise.target.catalog import load_target
 from chipwise.target.scheme_support import SchemeSupport
-from tests.check.graphs import SOURCE, given_decoder, target
+from tests.check.graphs import SOURCE, given_decoder, given_graph, graph, target, with_initializers
 
 TAKES = target(
     schemes=(
@@ -54,3 +55,22 @@ def test_what_the_build_does_not_make_is_said_before_it(recipe: str) -> None:
 def test_what_the_build_makes(recipe: str) -> None:
     assert list(recipe_not_built(given_decoder(TAKES, recipe))) == []
     assert parse_recipe(recipe).name == recipe
+
+
+@pytest.mark.parametrize(
+    ("channels", "weight", "group", "hits"),
+    [(24, (8, 24, 3, 3), 1, ["24 input channels"]), (32, (8, 32, 1, 1), 1, []), (24, (24, 1, 3, 3), 24, [])],
+    ids=["broken", "whole", "depthwise"],
+)
+def test_channels_that_break_the_toolchain(channels: int, weight: tuple[int, ...], group: int, hits: list[str]) -> None:
+    sizes = ",".join(map(str, weight))
+    body = (
+        f"g (float[1,{channels},8,8] x, float[{sizes}] w) => (float[1,{weight[0]},H,W] y)"
+        f" {{ y = Conv<group={group}>(x, w) }}"
+    )
+    model = with_initializers(graph(body), w=np.zeros(weight, np.float32))
+    rk3562 = load_target("rk3562")
+    found = list(scheme_channels(given_graph(model, rk3562, "w8a16")))
+    assert [(one.severity, one.measured) for one in found] == [("error", one) for one in hits]
+    assert list(scheme_channels(given_graph(model, rk3562, "w8a8"))) == []
+    assert list(scheme_channels(given_graph(model, rk3562))) == []

@@ -9,6 +9,7 @@ NORM = "g (float[2,4] x, float[4] s) => (float[2,4] y) {{ y = LayerNormalization
 def test_the_default_is_written() -> None:
     result = rewritten(NORM.format(""), ExplicitEpsilon())
     assert result.model.graph[0].attributes["epsilon"].as_float() == 1e-5
+    assert result.model.graph[0].attributes["axis"].as_int() == -1
     assert result.steps[0].max_abs_diff == 0.0
 
 
@@ -22,4 +23,4 @@ def test_other_normalizations_too() -> None:
 
 
 def test_one_that_is_there_stays() -> None:
-    unchanged(NORM.format("<epsilon=0.001>"), ExplicitEpsilon())
+    unchanged(NORM.format("<epsilon=0.001, axis=1>"), ExplicitEpsilon())

@@ -19,12 +19,13 @@ from chipwise.check.rules.operators import (
     wide_output,
 )
 from chipwise.check.rules.opset import opset
-from chipwise.check.rules.schemes import scheme
+from chipwise.check.rules.schemes import scheme, scheme_channels
 from chipwise.check.rules.shapes import dim_limits, softmax_area, static_shapes
 from chipwise.check.rules.types import complex_numbers, input_types, int64_arithmetic, stored_floats
 
 RULES: tuple[Rule, ...] = (
     scheme,
+    scheme_channels,
     memory,
     memory_unknown,
     context_of_model,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from chipwise.check.check_input import CheckInput
+from chipwise.check.linears import Linear, linears
 from chipwise.check.recipe_name import BUILT, RecipeName, why_not_built
 from chipwise.check.rule import Hit, rule
 from chipwise.target.scheme_support import SchemeSupport
@@ -31,6 +32,38 @@ def scheme(given: CheckInput) -> Iterator[Hit]:
         yield Hit("error", given.target.name, recipe.text, ", ".join(names), _claim(given, recipe))
     elif not any(_takes(one, recipe) for one in same):
         yield Hit("error", given.target.name, recipe.text, "; ".join(_text(one) for one in same), "of this granularity")
+
+
+@rule
+def scheme_channels(given: CheckInput) -> Iterator[Hit]:
+    """In this recipe the toolchain breaks on a layer whose input channels are not a multiple it needs.
+
+    Why: rknn-toolkit2 for rk3562 in w8a16 writes behind a buffer and ends with "buffer overflow!!!" or a crash, or goes
+    on by luck.
+
+    Limit: `k_multiple` of the target's scheme, measured with its toolchain.
+
+    Remedy: Take another recipe (w8a8, fp16), or pad the layer's input channels with zeros to the multiple.
+    """
+    recipe = given.recipe
+    if recipe is None:
+        return
+    multiples = [int(one.k_multiple) for one in given.limits.schemes if one.name == recipe.scheme and one.k_multiple]
+    for multiple in multiples[:1]:
+        broken = [linear for linear in linears(given) if not _grouped(linear) and _inputs(linear) % multiple]
+        if broken:
+            sizes = ", ".join(str(size) for size in sorted({_inputs(linear) for linear in broken})[:6])
+            where = ", ".join(linear.name for linear in broken[:3]) + (", ..." if len(broken) > 3 else "")
+            yield Hit("error", where, f"{sizes} input channels", f"a multiple of {multiple}", recipe.text)
+
+
+def _inputs(linear: Linear) -> int:
+    return linear.k if linear.channels is None else linear.channels
+
+
+def _grouped(linear: Linear) -> bool:
+    """Whether a convolution has groups: the compiler makes another layer of it."""
+    return linear.channels is not None and linear.k % linear.channels != 0
 
 
 @rule
