@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -34,7 +35,8 @@ def rknn() -> Environment:
     """Rockchip's toolkit, found through CHIPWISE_TOOLCHAINS or in the user's data folder."""
     environment = Environment(get_toolchain("rknn"), INSTALLED)
     if environment.state is not State.READY:
-        pytest.skip(f"rknn is {environment.state.value} in {environment.folder}; `chipwise toolchain install rknn`")
+        missing = pytest.fail if os.environ.get("CHIPWISE_REQUIRE_RKNN") == "1" else pytest.skip
+        missing(f"rknn is {environment.state.value} in {environment.folder}; `chipwise toolchain install rknn`")
     return environment
 
 
