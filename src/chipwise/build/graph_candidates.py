@@ -24,8 +24,12 @@ from chipwise.quant.seen_ranges import SeenRanges
 from chipwise.quant.static_int8 import cpu_grid, quantize_channels, quantize_static_int8, quantized_values
 from chipwise.quant.weight_only import quantize_weights
 from chipwise.rewrite.edit import inline_functions
-from chipwise.rewrite.pass_ import Feed
+from chipwise.rewrite.pass_ import Feed, RewriteContext
+from chipwise.rewrite.passes.opset_conversion import OpsetConversion
 from chipwise.target import Target
+
+# The first opset whose DequantizeLinear takes a scale a channel.
+_LOWEST_OPSET = 13
 
 
 @dataclass(frozen=True)
@@ -122,6 +126,7 @@ class GraphCandidates:
     def _load(self) -> ir.Model:
         model = ir.load(self.reference.path)
         inline_functions(model)
+        model = OpsetConversion(lowest=_LOWEST_OPSET).apply(model, RewriteContext()).model
         infer_types(model)
         return model
 
