@@ -6,6 +6,7 @@ import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 
+from chipwise.build.compiled_decoder import CompiledDecoder
 from chipwise.build.compiled_graph import CompiledGraph
 from chipwise.build.decoder_result import DecoderResult
 from chipwise.build.graph_result import GraphResult
@@ -93,6 +94,8 @@ def _provenance(found: DecoderResult | GraphResult, data: Mapping[str, str]) -> 
 def _figures(found: DecoderResult | GraphResult) -> dict[str, str]:
     """What computed the figures, where it is not what runs on the target."""
     candidate, target = found.chosen.candidate, found.target.name
+    if isinstance(candidate, CompiledDecoder):
+        return _decoder_figures(candidate, target)
     if isinstance(candidate, CompiledGraph):
         file = candidate.file
         return {
@@ -104,6 +107,27 @@ def _figures(found: DecoderResult | GraphResult) -> dict[str, str]:
             f"{_known(file.internal_bytes)} for activations",
         }
     return {"figures": f"{target} emulated on this machine"} if candidate.emulates else {}
+
+
+def _decoder_figures(candidate: CompiledDecoder, target: str) -> dict[str, str]:
+    version = candidate.parts["prefill"].file.toolkit_version
+    files = [
+        f"{role} {part.file.file_bytes} bytes, on the board {_known(part.file.weight_bytes)} for constants and "
+        f"{_known(part.file.internal_bytes)} for activations"
+        for role, part in candidate.parts.items()
+    ]
+    plan = candidate.plan
+    kept = [] if plan is None else plan.kept
+    more = sum(one.group.weight_count for one in kept)
+    return {
+        "figures": f"{target} simulated on this machine by {_TOOLKIT} {version}",
+        "toolkit": f"{_TOOLKIT} {version}; it took {candidate.duration_s:.1f} s and {candidate.peak_bytes} bytes of "
+        "memory at most",
+        "placement": candidate.placed(),
+        "compiled files": "; ".join(files),
+        "kept in float16": "nothing" if plan is None else f"{len(kept)} of {len(plan.damages)} groups of products, "
+        f"{more} bytes more than in 8 bits, and all operators without weights",
+    }  # fmt: skip
 
 
 def _known(n_bytes: int | None) -> str:
@@ -118,16 +142,15 @@ def _command_line() -> str:
 def _first_not_run(found: DecoderResult | GraphResult) -> Iterator[NotRun]:
     """What a report of a chip must say before anything else."""
     candidate, target = found.chosen.candidate, found.target
-    if isinstance(candidate, CompiledGraph):
+    if isinstance(candidate, CompiledGraph | CompiledDecoder):
         yield NotRun(
             f"run on {target.name}",
-            f"all figures here are those of {_TOOLKIT}'s simulator on this machine; this version runs .rknn files on "
-            "no board yet",
+            f"all figures here are those of {_TOOLKIT}'s simulator on this machine; `chipwise verify` of the bundle on "
+            "a board runs its self-test and measures there",
         )
     elif candidate.emulates:
-        why = found.why_emulated if isinstance(found, GraphResult) else ""
-        why = why or f"needs the {target.engine} toolkit, which this version does not drive for language models"
         yield NotRun(
             f"compile for {target.name}",
-            f"{why}; all figures here are those of the chip's arithmetic emulated on this machine, not the chip's own",
+            f"{found.why_emulated}; all figures here are those of the chip's arithmetic emulated on this machine, "
+            "not the chip's own",
         )

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Protocol
 
+from chipwise.build.candidate import Candidate
+from chipwise.build.chip_toolchain import installed_toolchain
+from chipwise.build.float16_plan import Aim
 from chipwise.build.graph_files import GraphFiles
 from chipwise.build.graphs import CpuGraphs
 from chipwise.build.options import BuildOptions
 from chipwise.build.portable_graphs import PortableGraphs
 from chipwise.build.portable_shape import PortableShape
+from chipwise.build.rknn_decoder import RknnDecoderGraphs
 from chipwise.build.texts import Texts
 from chipwise.build.trial import CALIBRATION_ANSWER_TOKENS
 from chipwise.errors import ModelFormatError
@@ -18,8 +23,12 @@ from chipwise.model.config import DecoderConfig
 from chipwise.model.model import Model
 from chipwise.quant.calibration import Progress
 from chipwise.quant.recipe import Recipe
+from chipwise.quant.rotation import RotatedWeights, can_rotate
 from chipwise.report.report import RewriteStep
 from chipwise.target import Target
+from chipwise.verify.thresholds import Thresholds
+
+_INT8 = 8
 
 
 class DecoderGraphs(Protocol):
@@ -39,7 +48,7 @@ class DecoderGraphs(Protocol):
 
     def candidate(
         self, recipe: Recipe, reference: GraphFiles, calibration: Sequence[Sequence[int]], *, progress: Progress
-    ) -> GraphFiles:
+    ) -> Candidate:
         """The model in a recipe's precision."""
         ...
 
@@ -52,8 +61,11 @@ def graphs_for(
     texts: Texts,
     context: int,
     folder: Path,
+    stack: ExitStack,
 ) -> DecoderGraphs:
-    """Fused graphs for CPUs; static portable ones that emulate the chip for all others.
+    """Fused graphs for CPUs; for chips what their toolkit compiles, or static graphs that emulate the chip.
+
+    ``stack`` ends the toolkit's simulators.
 
     Raises:
         InputError: No context that the target takes is that short.
@@ -67,6 +79,19 @@ def graphs_for(
     contexts = [len(tokens) + CALIBRATION_ANSWER_TOKENS for tokens in texts.calibration]
     contexts += [prompt.context for prompt in texts.prompts]
     shape = PortableShape.choose(target, prompts, contexts, limit=context, asked=options.max_context is not None)
-    return PortableGraphs(
+    plain = PortableGraphs(
         config, model.weights, shape, folder, target=target, prompts=texts.calibration, threads=options.threads
     )
+    toolchain = installed_toolchain(options, target)
+    if toolchain is None:
+        return plain
+    rotated: PortableGraphs | None = None
+    if can_rotate(config):
+        turned = RotatedWeights(model.weights, config)
+        rotated = PortableGraphs(
+            turned.config, turned, shape, folder / "rotated", target=target, prompts=texts.calibration,
+            threads=options.threads,
+        )  # fmt: skip
+    wanted = Thresholds.for_weight_bits(_INT8).with_overrides(texts.gate).with_overrides(options.gate)
+    aim = Aim(wanted.kl_mean_nats, wanted.top1_agreement)
+    return RknnDecoderGraphs(plain, rotated, toolchain, target, aim, folder, options.threads or 2, stack)

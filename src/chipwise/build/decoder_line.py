@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 from chipwise.build.build_report import bundle_name
+from chipwise.build.candidate import Candidate
+from chipwise.build.chip_toolchain import why_emulated
+from chipwise.build.compiled_decoder import CompiledDecoder
 from chipwise.build.decoder_graphs import DecoderGraphs, graphs_for
 from chipwise.build.decoder_result import DecoderResult
 from chipwise.build.finish import describe, write_bundle
@@ -22,6 +26,7 @@ from chipwise.model.config import DecoderConfig
 from chipwise.model.model import Model
 from chipwise.quant.recipe import Recipe
 from chipwise.report import Finding
+from chipwise.report.report import RewriteStep
 from chipwise.target import Target
 
 # Longer contexts than this are rarely served on a board, and the rotary tables of every position lie in the graph.
@@ -90,8 +95,14 @@ class DecoderLine:
 
     def build(self, place: Workplace) -> BuildResult:
         """Write the reference, prove what was rewritten, try the recipes, bundle the one that is kept."""
+        with ExitStack() as stack:
+            return self._build(place, stack)
+
+    def _build(self, place: Workplace, stack: ExitStack) -> BuildResult:
         log, threads, texts = place.log, self.options.threads, self.texts
-        graphs = graphs_for(self.options, self.target, self.model, self.config, texts, self.context, place.folder)
+        graphs = graphs_for(
+            self.options, self.target, self.model, self.config, texts, self.context, place.folder, stack
+        )
         with log.step("reference") as note:
             reference = graphs.reference()
             note.text = f"float32, {_megabytes(reference)} MB"
@@ -111,8 +122,9 @@ class DecoderLine:
         options = for_outcome(self.options, passed=chosen.passed)
         with log.step("bundle") as note:
             found = DecoderResult(
-                self.target, self.model, self.config, self.context, texts, place.findings, tuple(rewrites), trials
-            )
+                self.target, self.model, self.config, self.context, texts, place.findings,
+                (*rewrites, *_prepared(chosen)), trials, why_emulated(self.options, self.target),
+            )  # fmt: skip
             made = write_bundle(options, found, log.steps)
             note.text = f"{bundle_name(self.model, chosen)} at {options.out}"
         return BuildResult(made.path, made.report, chosen.recipe.name)
@@ -127,11 +139,12 @@ class DecoderLine:
         *,
         tried: int,
     ) -> Trial:
-        log, candidate = place.log, reference
+        log = place.log
+        candidate: Candidate = reference
         if recipe.quantizes:
             with log.step(f"quantize {recipe.name}") as note:
                 candidate = graphs.candidate(recipe, reference, texts.calibration, progress=log.listener.progress)
-                note.text = f"{_megabytes(candidate)} MB{_as_given(candidate)}{_emulated(candidate)}"
+                note.text = f"{_megabytes(candidate)} MB{_described(candidate)}"
         with log.step(f"verify {recipe.name}") as note:
             progress = log.listener.progress
             trial = run_trial(recipe, reference, candidate, self.model, texts, self.options, progress, tried=tried)
@@ -139,8 +152,19 @@ class DecoderLine:
         return trial
 
 
-def _megabytes(graphs: GraphFiles) -> int:
+def _megabytes(graphs: Candidate) -> int:
     return graphs.weights_bytes // 1_000_000
+
+
+def _prepared(chosen: Trial) -> tuple[RewriteStep, ...]:
+    """What was rewritten for a toolkit beyond what the reference shows."""
+    return (chosen.candidate.step,) if isinstance(chosen.candidate, CompiledDecoder) else ()
+
+
+def _described(graphs: Candidate) -> str:
+    if isinstance(graphs, CompiledDecoder):
+        return f" compiled, {graphs.placed()}; the toolkit took {graphs.peak_bytes // 1_000_000} MB"
+    return f"{_as_given(graphs)}{_emulated(graphs)}"
 
 
 def _as_given(graphs: GraphFiles) -> str:

@@ -27,6 +27,7 @@ class DecoderResult:
         findings: What the checks found.
         rewrites: What was rewritten, and the proofs.
         trials: The recipes tried; the last one is kept.
+        why_emulated: Why it is not compiled for a chip, and what to do about it.
     """
 
     target: Target
@@ -37,6 +38,7 @@ class DecoderResult:
     findings: tuple[Finding, ...]
     rewrites: tuple[RewriteStep, ...]
     trials: Sequence[Trial]
+    why_emulated: str = ""
 
     @property
     def chosen(self) -> Trial:

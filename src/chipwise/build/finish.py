@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from chipwise.build.build_report import build_report, bundle_name
+from chipwise.build.candidate import Candidate
+from chipwise.build.compiled_decoder import RKNN, CompiledDecoder
 from chipwise.build.decoder_result import DecoderResult
 from chipwise.build.graph_files import ENGINE, GraphFiles
 from chipwise.build.options import BuildOptions
@@ -58,12 +60,8 @@ def write_bundle(options: BuildOptions, found: DecoderResult, steps: Sequence[St
     graphs = chosen.candidate
     test = _self_test(graphs, found.texts, options.threads)
     with BundleWriter(options.out, overwrite=options.overwrite) as writer:
-        weights_bytes = graphs.weights_bytes
-        weights = writer.add_file(WEIGHTS, graphs.weights, ".bin")
-        stored: dict[str, StoredWeight] = {}
-        for role, graph in graphs.files.items():
-            stored |= relocate(graph, weights, graphs.schemes)
-            writer.add_file(role, graph, ".onnx")
+        weights_bytes = graphs.weights_bytes if isinstance(graphs, GraphFiles) else 0
+        stored, engine = _add_graphs(writer, graphs)
         if found.model.tokenizer:
             writer.add_tokenizer(found.model.tokenizer)
         if found.model.chat_template:
@@ -71,7 +69,7 @@ def write_bundle(options: BuildOptions, found: DecoderResult, steps: Sequence[St
         manifest = Manifest(
             name=bundle_name(found.model, chosen),
             target=found.target.name,
-            engine=EngineSpec(ENGINE, dict(graphs.options)),
+            engine=engine,
             model=ModelInfo(_served(found), source.kind, source.name, source.licence),
             self_test=test,
             tensors={name: weight.entry for name, weight in stored.items()},
@@ -101,7 +99,21 @@ def _served(found: DecoderResult) -> dict[str, Any]:
     return {**found.config.to_dict(), "max_positions": positions}
 
 
-def _self_test(graphs: GraphFiles, texts: Texts, threads: int) -> SelfTest:
+def _add_graphs(writer: BundleWriter, graphs: Candidate) -> tuple[dict[str, StoredWeight], EngineSpec]:
+    """Add the graphs; what is known of their weights, and the engine that opens them."""
+    stored: dict[str, StoredWeight] = {}
+    if isinstance(graphs, CompiledDecoder):
+        for role, part in graphs.parts.items():
+            writer.add_file(role, part.path, ".rknn")
+        return stored, EngineSpec(RKNN, graphs.options)
+    weights = writer.add_file(WEIGHTS, graphs.weights, ".bin")
+    for role, graph in graphs.files.items():
+        stored |= relocate(graph, weights, graphs.schemes)
+        writer.add_file(role, graph, ".onnx")
+    return stored, EngineSpec(ENGINE, dict(graphs.options))
+
+
+def _self_test(graphs: Candidate, texts: Texts, threads: int) -> SelfTest:
     prompt = min((prompt.tokens for prompt in texts.prompts), key=len)
     room = _SELF_TEST_TOKENS if graphs.context is None else min(_SELF_TEST_TOKENS, graphs.context - len(prompt))
     session = graphs.open(n_slots=1, max_context=len(prompt) + room, threads=threads)

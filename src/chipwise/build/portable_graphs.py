@@ -66,9 +66,14 @@ class PortableGraphs:
         self._config, self._weights, self._shape, self._folder = config, weights, shape, folder
         self._target, self._prompts, self._threads = target, prompts, threads or 2
 
+    @property
+    def prefill_tokens(self) -> int:
+        """Tokens that prefill reads at once."""
+        return self._shape.tokens
+
     def reference(self) -> GraphFiles:
         """The model in float32, in the same shapes; and beside it the graph without fixed ones that is calibrated."""
-        pair = self._pair(DEFAULT_MASK_VALUE)
+        pair = self.pair(DEFAULT_MASK_VALUE)
         dynamic = {"dynamic": self._inlined(GraphSpec("prefill", self._shape.context))}
         return self._save(pair, "reference", _all_float(pair), emulated=False, beside=dynamic)
 
@@ -79,9 +84,9 @@ class PortableGraphs:
             RewriteError: A logit moved by more than float32 sums in another order do.
         """
         prompt = prompt[: self._shape.tokens]
-        runner = Runner(self._dynamic(), threads=self._threads, label="the graph of symbolic shapes")
+        runner = Runner(self.dynamic(), threads=self._threads, label="the graph of symbolic shapes")
         plain, masked = (
-            runner.run(self._feed(prompt, mask), ["logits"])["logits"] for mask in (DEFAULT_MASK_VALUE, self.mask_value)
+            runner.run(self.feed(prompt, mask), ["logits"])["logits"] for mask in (DEFAULT_MASK_VALUE, self.mask_value)
         )
         fixed = read_logits(reference, prompt, self._threads)
         return [
@@ -109,13 +114,13 @@ class PortableGraphs:
             InputError: There is nothing to calibrate with, or a group the user named does not fit the weights.
             RewriteError: A value is not finite in calibration.
         """
-        pair = self._pair(self.mask_value)
+        pair = self.pair(self.mask_value)
         seen: SeenRanges | None = None
         if recipe.integer_activations:
-            dynamic = self._dynamic()
-            feeds = [self._feed(prompt[: self._shape.context]) for prompt in calibration]
+            dynamic = self.dynamic()
+            feeds = [self.feed(prompt[: self._shape.context]) for prompt in calibration]
             ranges = calibrate(dynamic, feeds, stored_values(dynamic), threads=self._threads, progress=progress)
-            seen = SeenRanges(self._dynamic, ranges, self._feed)
+            seen = SeenRanges(self.dynamic, ranges, self.feed)
             for graph in pair.values():
                 emulate_activations(graph, twin_ranges(graph, dynamic, ranges))
         schemes = _all_float(pair)
@@ -131,7 +136,7 @@ class PortableGraphs:
         """
         lengths = sorted(len(prompt) for prompt in self._prompts)
         n = min(lengths[len(lengths) // 2], self._shape.tokens)
-        probe = self._dynamic()
+        probe = self.dynamic()
         _fix_mask(probe.graph, n, self._config.sliding_window)
         feeds = [prompt_feed(probe.graph, prompt[:n]) for prompt in self._prompts if len(prompt) >= n]
         found = [one for one in measure(probe, feeds, threads=self._threads) if one is not None]
@@ -141,20 +146,21 @@ class PortableGraphs:
         needed = (replace(one, keys=self._shape.context + 1).needed(additive=True) for one in found)
         return float(math.floor(min(needed)))
 
-    def _feed(self, prompt: Sequence[int], mask_value: float | None = None) -> Feed:
+    def feed(self, prompt: Sequence[int], mask_value: float | None = None) -> Feed:
         """Inputs of the graph of symbolic shapes, by default with the mask of the candidates."""
         window, mask_value = self._config.sliding_window, self.mask_value if mask_value is None else mask_value
         return prompt_feed(self._dynamic_inputs, prompt, mask_value=mask_value, window=window)
 
     @cached_property
     def _dynamic_inputs(self) -> ir.Graph:
-        return self._dynamic().graph
+        return self.dynamic().graph
 
-    def _dynamic(self) -> ir.Model:
+    def dynamic(self) -> ir.Model:
         """The graph of symbolic shapes, over the reference's weights where they lie."""
         return ir.load(self._folder / "reference.dynamic.onnx")
 
-    def _pair(self, mask_value: float) -> dict[str, ir.Model]:
+    def pair(self, mask_value: float) -> dict[str, ir.Model]:
+        """The static prefill and decode graphs in float32, without functions, as they are before anything is stored."""
         tokens, context = self._shape.tokens, self._shape.context
         # Verification compares every token, so prefill gives the logits of all of them.
         prefill = GraphSpec("prefill", context, 1, tokens, tokens, mask_value=mask_value)

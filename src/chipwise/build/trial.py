@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from chipwise.build.candidate import Candidate
+from chipwise.build.compiled_decoder import CompiledDecoder
 from chipwise.build.graph_files import GraphFiles
 from chipwise.build.options import BuildOptions
 from chipwise.build.texts import Texts
@@ -44,7 +46,7 @@ class Trial:
     """
 
     recipe: Recipe
-    candidate: GraphFiles
+    candidate: Candidate
     quality: Quality
     verdicts: tuple[Verdict, ...]
     layers: tuple[LayerCosine, ...]
@@ -70,7 +72,7 @@ class Trial:
 def run_trial(
     recipe: Recipe,
     reference: GraphFiles,
-    candidate: GraphFiles,
+    candidate: Candidate,
     model: Model,
     texts: Texts,
     options: BuildOptions,
@@ -103,13 +105,19 @@ def run_trial(
             quality = with_semantic_drift(quality, embedder)
     thresholds = Thresholds.for_weight_bits(recipe.weight_bits).with_overrides(texts.gate).with_overrides(options.gate)
     layers, findings = _look_inside(reference, candidate, texts, options.threads or 2)
-    return Trial(recipe, candidate, quality, judge(quality, thresholds, tried=tried), layers, findings)
+    verdicts = judge(quality, thresholds, tried=tried)
+    if isinstance(candidate, CompiledDecoder):
+        verdicts = (*verdicts, Verdict.judge("compiler_errors", candidate.errors, 0, "max"))
+    return Trial(recipe, candidate, quality, verdicts, layers, findings)
 
 
 def _look_inside(
-    reference: GraphFiles, candidate: GraphFiles, texts: Texts, threads: int
+    reference: GraphFiles, candidate: Candidate, texts: Texts, threads: int
 ) -> tuple[tuple[LayerCosine, ...], tuple[Finding, ...]]:
     """Where along the graph the candidate drifts, and whether its inputs there are those it was calibrated on."""
+    if isinstance(candidate, CompiledDecoder):
+        # The simulator shows no values inside.
+        return (), candidate.findings
     if candidate is reference:
         return (), ()
     prompts = [prompt.tokens for prompt in texts.prompts]

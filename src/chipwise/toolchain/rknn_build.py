@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ Stacks = Sequence[npt.NDArray[Any]]
 
 MODEL = "model.rknn"
 OUTPUTS = "outputs.npz"
+ANALYSIS = "error_analysis.txt"
 
 
 def rknn_build_job(
@@ -26,6 +28,8 @@ def rknn_build_job(
     calibration: Stacks | None = None,
     inputs: Stacks | None = None,
     float16: Mapping[str, Sequence[str]] | None = None,
+    ranges: Mapping[str, tuple[float, float]] | None = None,
+    analysis: bool = False,
     timeout_s: float = 3600.0,
 ) -> Job:
     """A job whose artifacts are ``model.rknn`` and, with inputs, ``outputs.npz``.
@@ -43,6 +47,9 @@ def rknn_build_job(
         float16: What a quantized build keeps in float16, with the operators that compute it: by ``op_types`` as the
             toolkit calls them, ``weights`` that products read, ``values`` of the ONNX file. The result's value
             ``float16`` lists the toolkit's names of what was kept.
+        ranges: The ends of values of the ONNX file, in place of those that calibration saw.
+        analysis: Whether to hold each layer of the first sample against float: ``error_analysis.txt`` then is an
+            artifact too (see ``rknn_accuracy``).
         timeout_s: The job is stopped after this many seconds.
 
     Raises:
@@ -57,12 +64,44 @@ def rknn_build_job(
                     f"the {name} hold {sorted(counts)} samples", remedy="give each input as many, at least 1"
                 )
             arrays[name] = stacks
-    kept = {"float16": {rule: list(names) for rule, names in float16.items()}} if float16 else {}
+    kept: dict[str, Any] = {}
+    if float16:
+        kept["float16"] = {rule: list(names) for rule, names in float16.items()}
+    if ranges:
+        kept["ranges"] = {name: list(ends) for name, ends in ranges.items()}
+    made = [MODEL, OUTPUTS] if inputs is not None else [MODEL]
+    if analysis and inputs is not None:
+        kept["analysis"] = True
+        made.append(ANALYSIS)
     return Job(
         action="build_simulate",
         values={"config": dict(config), "load": dict(load or {}), "build": dict(build or {}), **kept},
         files={"model": model},
         arrays=arrays,
-        artifacts=(MODEL, OUTPUTS) if inputs is not None else (MODEL,),
+        artifacts=tuple(made),
         timeout_s=timeout_s,
     )
+
+
+def rknn_live_job(
+    model: Path,
+    *,
+    config: Mapping[str, Any],
+    calibration: Stacks | None = None,
+    float16: Mapping[str, Sequence[str]] | None = None,
+    timeout_s: float = 3600.0,
+) -> Job:
+    """A job for ``open_job``: builds ``model.rknn``, then simulates the inputs of each call, in the graph's order.
+
+    Args:
+        model: The ONNX file.
+        config: As for ``rknn_build_job``.
+        calibration: Likewise.
+        float16: Likewise.
+        timeout_s: Time for the build.
+
+    Raises:
+        InputError: There are no samples, or inputs have different numbers of them.
+    """
+    job = rknn_build_job(model, config=config, calibration=calibration, float16=float16, timeout_s=timeout_s)
+    return replace(job, action="build_live")

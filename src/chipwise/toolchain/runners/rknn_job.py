@@ -6,6 +6,7 @@ Arrays travel as .npz files without names: one array an input or output, in the 
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import time
 from pathlib import Path
@@ -21,6 +22,7 @@ from ruamel.yaml import YAML
 sys.path.insert(0, str(Path(__file__).parent))
 from live import answer_calls  # type: ignore[import-not-found]  # it lies beside this file
 
+ANALYSIS = "error_analysis.txt"
 # As the toolkit's own graph names them, once it has put fused operators in.
 _PRODUCTS = {"Conv", "MatMul", "exMatMul", "Gemm"}
 _MOVES = {"Reshape", "Transpose", "Split", "Gather", "Slice", "Concat", "Squeeze", "Unsqueeze", "Expand"}
@@ -79,19 +81,21 @@ def build_simulate(request: dict[str, Any]) -> dict[str, Any]:
 
     The request's files: ``model`` (ONNX), ``calibration`` and ``inputs`` (.npz; both may be absent). Its values:
     ``config``, ``load`` and ``build``, handed to the toolkit's methods as they are; ``float16``, what a quantized build
-    keeps in 16 bits (see ``_float16_tensors``).
+    keeps in 16 bits (see ``_float16_tensors``); ``ranges``, ``[low, high]`` by value of the ONNX file, in place of those
+    calibrated; ``analysis``, whether to hold each layer against float, on the first of the inputs.
     """
     values, files = request["values"], request["files"]
-    rknn = RKNN(verbose=True)
-    steps = Steps(rknn)
+    steps = Steps(RKNN(verbose=True))
     try:
         kept = _make(steps, values, files)
         artifacts = ["model.rknn"]
         if "inputs" in files:
+            if values.get("analysis"):
+                artifacts.append(_analyse(steps, files["inputs"]))
             _simulate(steps, files["inputs"])
             artifacts.append("outputs.npz")
     finally:
-        rknn.release()
+        steps.rknn.release()
     return {"values": {"duration_s": steps.duration_s, "float16": kept}, "artifacts": artifacts}
 
 
@@ -101,14 +105,13 @@ def build_live(request: dict[str, Any]) -> dict[str, Any]:
     The simulator lives only in the process that built. The request's value ``link`` is the socket.
     """
     values = request["values"]
-    rknn = RKNN(verbose=True)
-    steps = Steps(rknn)
+    steps = Steps(RKNN(verbose=True))
     kept = _make(steps, values, request["files"])
     steps.run("init_runtime")
 
     def simulate(inputs: list[Any]) -> list[Any]:
         # Not through ``steps``: a long session would fill the list of steps.
-        found = rknn.inference(inputs=inputs, data_format=["nchw"] * len(inputs))
+        found = steps.rknn.inference(inputs=inputs, data_format=["nchw"] * len(inputs))
         if not found:
             raise StepError("inference", "returned no output")
         return list(found)
@@ -138,16 +141,22 @@ def _build(steps: Steps, values: dict[str, Any], files: dict[str, str]) -> list[
         steps.run("build", do_quantization=False, **options)
         return []
     dataset = _dataset(files["calibration"])
-    if not values.get("float16"):
+    if not (values.get("float16") or values.get("ranges")):
         steps.run("build", do_quantization=True, dataset=dataset, **options)
         return []
     steps.run("hybrid_quantization_step1", dataset=dataset, proposal=False, **options)
     stem = os.path.splitext(os.path.basename(files["model"]))[0]
     known = YAML(typ="safe").load(Path(f"{stem}.quantization.cfg"))
-    kept = _float16_tensors(onnx.load(f"{stem}.model", load_external_data=False).graph, values["float16"])
+    graph = onnx.load(f"{stem}.model", load_external_data=False).graph
+    kept = _float16_tensors(graph, values.get("float16") or {})
     kept = [name for name in kept if name in known["quantize_parameters"]]
     known["custom_quantize_layers"] = dict.fromkeys(kept, "float16")
+    _set_ranges(known["quantize_parameters"], values.get("ranges") or {})
     YAML().dump(known, Path("chosen.quantization.cfg"))
+    # The object that was calibrated refuses the second step: "The model already exists".
+    steps.rknn.release()
+    steps.rknn = RKNN(verbose=True)
+    steps.run("config", **values["config"])
     steps.run(
         "hybrid_quantization_step2",
         model_input=f"{stem}.model", data_input=f"{stem}.data", model_quantization_cfg="chosen.quantization.cfg",
@@ -174,6 +183,32 @@ def _float16_tensors(graph: Any, rules: dict[str, list[str]]) -> list[str]:
         if node.op_type in types or multiplies or named or moves:
             kept.update(dict.fromkeys(node.output))
     return list(kept)
+
+
+def _set_ranges(parameters: dict[str, dict[str, Any]], ranges: dict[str, list[float]]) -> None:
+    """Give the tensors of 8 bits that carry the name of a value its range; the toolkit reads scale and zero_point."""
+    for name, one in parameters.items():
+        wanted = next((ends for value, ends in ranges.items() if _stems_from(name, value)), None)
+        if wanted is None or one.get("qtype") != "asym" or one.get("dtype") != "int8" or len(one["scale"]) != 1:
+            continue
+        low, high = min(wanted[0], 0.0), max(wanted[1], 0.0)
+        scale = (high - low) / 255 or 1.0
+        one.update(min=[low], max=[high], scale=[scale], zero_point=[round(-128 - low / scale)])
+
+
+def _analyse(steps: Steps, path: str) -> str:
+    """Hold each layer of the first sample against float; the name of the table's file.
+
+    The toolkit keeps every tensor of it as text, of which only the table goes on.
+    """
+    names = []
+    for index, stack in enumerate(_arrays(path)):
+        names.append(os.path.abspath(f"analysis_{index}.npy"))
+        np.save(names[-1], stack[0])
+    steps.run("accuracy_analysis", inputs=names, output_dir="snapshot")
+    os.replace(os.path.join("snapshot", ANALYSIS), ANALYSIS)
+    shutil.rmtree("snapshot")
+    return ANALYSIS
 
 
 def _stems_from(name: str, value: str) -> bool:

@@ -1,0 +1,108 @@
+"""Float16 plan: what of a decoder must stay in 16 bits on a chip of 8-bit activations, measured before it is built."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from chipwise.build.portable_graphs import PortableGraphs
+from chipwise.model.decoder import names
+from chipwise.quant.calibration import Progress, calibrate
+from chipwise.quant.emulate import emulate_activations, stored_values
+from chipwise.quant.float16_choice import Drifted, GatedModel, GroupDamage, choose_float16, drift_of
+from chipwise.quant.precision_gates import add_precision_gates, gated_values
+from chipwise.quant.product_groups import product_groups
+from chipwise.rewrite.pass_ import Feed
+from chipwise.rewrite.runner import Runner
+
+# The end of a text is the reference's answer; every prompt begins with the same template.
+_ROWS = 24
+_SINGLE_TEXTS = 4
+_JOINT_TEXTS = 16
+# Weights are not rounded in the measurement, and the chip's own arithmetic differs a little.
+_MARGIN = 0.5
+
+
+@dataclass(frozen=True)
+class Aim:
+    """What a build must reach.
+
+    Attributes:
+        kl_nats: Mean divergence of the logits, at most.
+        agreement: Share of tokens both would choose, at least.
+    """
+
+    kl_nats: float
+    agreement: float
+
+    def met_by(self, drifted: Drifted) -> bool:
+        """Whether a measured drift leaves room for what the measurement leaves out."""
+        lost, allowed = 1 - drifted.agreement, 1 - self.agreement
+        return drifted.kl_nats <= _MARGIN * self.kl_nats and lost <= _MARGIN * allowed
+
+
+@dataclass(frozen=True)
+class Float16Plan:
+    """What stays in float16.
+
+    Attributes:
+        kept: The groups of products, the costliest first.
+        damages: What each group costs in 8 bits.
+        left: The drift that is left, as measured with 8-bit activations of all other groups.
+    """
+
+    kept: tuple[GroupDamage, ...]
+    damages: tuple[GroupDamage, ...]
+    left: Drifted
+
+
+def emulated_drift(graphs: PortableGraphs, texts: Sequence[Sequence[int]], threads: int, progress: Progress) -> Drifted:
+    """How far logits move when all activations have 8 bits, as a plain build has them."""
+    dynamic, feeds = graphs.dynamic(), [_feed(graphs, text) for text in texts]
+    ranges = calibrate(dynamic, feeds, stored_values(dynamic), threads=threads, progress=progress)
+    emulated = graphs.dynamic()
+    emulate_activations(emulated, ranges)
+    before, after = (Runner(graph, threads=threads, label="the decoder") for graph in (dynamic, emulated))
+    pairs = [(_logits(before, feed), _logits(after, feed)) for feed in feeds[:_JOINT_TEXTS]]
+    return drift_of(pairs)
+
+
+def plan_float16(
+    graphs: PortableGraphs, texts: Sequence[Sequence[int]], aim: Aim, threads: int, progress: Progress
+) -> Float16Plan:
+    """Measure each group of products, and choose.
+
+    Args:
+        graphs: The decoder; its ``reference`` has been written.
+        texts: Token ids of real texts.
+        aim: What must be reached.
+        threads: Threads of a run.
+        progress: Told the groups measured.
+
+    Raises:
+        InputError: There are no texts.
+        RewriteError: The graph fails, or a value is not finite.
+    """
+    dynamic, feeds = graphs.dynamic(), [_feed(graphs, text) for text in texts]
+    groups = product_groups(dynamic)
+    ranges = calibrate(dynamic, feeds, gated_values(groups), threads=threads)
+    add_precision_gates(dynamic, groups, ranges)
+    runner = Runner(dynamic, threads=threads, label="the decoder with precision gates")
+    model = GatedModel(runner, feeds[:_JOINT_TEXTS], groups)
+    damages = model.damages(texts=_SINGLE_TEXTS, progress=progress)
+    kept, left = choose_float16(model, damages, aim.met_by)
+    return Float16Plan(tuple(kept), tuple(damages), left)
+
+
+def _feed(graphs: PortableGraphs, text: Sequence[int]) -> Feed:
+    """The inputs that give the logits at the end of a text."""
+    rows = np.arange(max(0, len(text) - _ROWS), len(text), dtype=np.int64)
+    return {**graphs.feed(text), names.OUTPUT_ROWS: rows}
+
+
+def _logits(runner: Runner, feed: Feed) -> npt.NDArray[np.float32]:
+    logits: npt.NDArray[np.float32] = runner.run(feed, [names.LOGITS])[names.LOGITS]
+    return logits

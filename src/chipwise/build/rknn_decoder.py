@@ -1,0 +1,170 @@
+"""RknnDecoderGraphs: a decoder through Rockchip's own toolkit, repaired where 8 bits would break it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import onnx_ir as ir
+
+from chipwise.build.compiled_decoder import CompiledDecoder, CompiledPart
+from chipwise.build.decode_samples import decode_feeds
+from chipwise.build.float16_plan import Aim, Float16Plan, emulated_drift, plan_float16
+from chipwise.build.graph_files import GraphFiles
+from chipwise.build.portable_graphs import PortableGraphs
+from chipwise.build.rknn_compiler import quantization, stacks
+from chipwise.build.rknn_source import RknnSource, write_source
+from chipwise.engine.onnxruntime.decoder_graph import DecoderGraph
+from chipwise.errors import ToolchainError
+from chipwise.files import writing
+from chipwise.model.rknn_file import read_rknn_file
+from chipwise.quant.calibration import Progress
+from chipwise.quant.decoder_feeds import prompt_feed
+from chipwise.quant.recipe import Recipe
+from chipwise.report.report import RewriteStep
+from chipwise.rewrite.pass_ import Feed
+from chipwise.target import Target
+from chipwise.toolchain import Environment, LiveJob, open_job
+from chipwise.toolchain.placement import findings_of, placements_of
+from chipwise.toolchain.rknn_build import MODEL, rknn_live_job
+from chipwise.toolchain.rknn_log import read_rknn_log
+
+# A language model of 135 million parameters takes 5 minutes a graph.
+_TIMEOUT_S = 4 * 3600.0
+_CALIBRATION_SAMPLES = 24
+_REMEDY = "try another --recipe, or measure the chip's arithmetic with --emulate"
+# Operators without weights, as the toolkit calls them: float16 costs cycles there, and no bytes of the model.
+_WEIGHTLESS = (
+    "Add", "Sub", "Mul", "Div", "Pow", "Sqrt", "ReduceMean", "Softmax", "Sigmoid", "Tanh", "Erf",
+    "exNorm", "exSwish", "exGelu", "exSDPAttention",
+)  # fmt: skip
+
+
+@dataclass
+class RknnDecoderGraphs:
+    """The graphs of one decoder, compiled and simulated by the toolkit.
+
+    Attributes:
+        plain: The static graphs as they are.
+        rotated: Those of rotated weights; None if the architecture cannot be rotated.
+        environment: The installed toolkit.
+        target: The chip.
+        aim: What an 8-bit build must reach, for the choice of what stays in float16.
+        folder: Where files are written.
+        threads: Threads of a run.
+        stack: Ends the simulators when the build ends.
+    """
+
+    plain: PortableGraphs
+    rotated: PortableGraphs | None
+    environment: Environment
+    target: Target
+    aim: Aim
+    folder: Path
+    threads: int
+    stack: ExitStack
+
+    def reference(self) -> GraphFiles:
+        """The model in float32, in the same shapes."""
+        return self.plain.reference()
+
+    def prove(self, reference: GraphFiles, prompt: Sequence[int]) -> list[RewriteStep]:
+        """Hold fixed shapes and the smaller mask against the graph without either, on a prompt."""
+        return self.plain.prove(reference, prompt)
+
+    def calibrates(self, recipe: Recipe) -> bool:
+        """The toolkit quantizes with samples; only float16 needs none."""
+        return recipe.weight_bits < 16
+
+    def candidate(
+        self, recipe: Recipe, reference: GraphFiles, calibration: Sequence[Sequence[int]], *, progress: Progress
+    ) -> CompiledDecoder:
+        """The compiled pair in a recipe's precision.
+
+        Integer activations are first measured by emulation. Where they lose too much, the model is rotated, and the
+        products that still cost most stay in float16, with all operators that have no weights.
+
+        Raises:
+            InputError: There is nothing to calibrate with.
+            RewriteError: The graphs that are handed to the toolkit compute something else.
+            ToolchainError: The toolkit failed, or what it made is not what was asked for.
+        """
+        # The simulators of the recipe before take memory that this one needs.
+        self.stack.close()
+        graphs, plan = self._planned(recipe, calibration, progress)
+        source = write_source(
+            graphs, self.target, f"{recipe.name}.source", self.folder, reference=reference, prompt=calibration[0],
+            rotated=graphs is self.rotated, threads=self.threads,
+        )  # fmt: skip
+        kept = [] if plan is None else [(one.group, one.kl_nats) for one in plan.kept]
+        names = source.product_weights([weight for group, _ in kept for weight in group.weights])
+        rules = None if plan is None else {"op_types": _WEIGHTLESS, "weights": tuple(names)}
+        samples = self._samples(source, calibration) if self.calibrates(recipe) else {}
+        parts = {
+            role: self._compile(f"{recipe.name}.{role}", recipe, path, samples.get(role), rules)
+            for role, path in source.files.files.items()
+        }
+        return CompiledDecoder(parts, source.files.context or 0, graphs.mask_value, source.step, plan)
+
+    def _planned(
+        self, recipe: Recipe, calibration: Sequence[Sequence[int]], progress: Progress
+    ) -> tuple[PortableGraphs, Float16Plan | None]:
+        if not recipe.integer_activations:
+            return self.plain, None
+        if self.aim.met_by(emulated_drift(self.plain, calibration, self.threads, progress)):
+            return self.plain, None
+        graphs = self.plain
+        if self.rotated is not None:
+            graphs = self.rotated
+            graphs.reference()
+        return graphs, plan_float16(graphs, calibration, self.aim, self.threads, progress)
+
+    def _samples(self, source: RknnSource, texts: Sequence[Sequence[int]]) -> dict[str, list[Feed]]:
+        files = source.files.files
+        prefill = ir.load(files["prefill"]).graph
+        reads, writes = (DecoderGraph(files[role], threads=self.threads) for role in ("prefill", "decode"))
+        context = source.files.context or 0
+        return {
+            "prefill": [prompt_feed(prefill, text[: self.plain.prefill_tokens]) for text in texts][
+                :_CALIBRATION_SAMPLES
+            ],
+            "decode": decode_feeds(reads, writes, texts, context=context, at_most=_CALIBRATION_SAMPLES),
+        }
+
+    def _compile(
+        self,
+        stem: str,
+        recipe: Recipe,
+        source: Path,
+        samples: Sequence[Feed] | None,
+        rules: Mapping[str, Sequence[str]] | None,
+    ) -> CompiledPart:
+        job = rknn_live_job(
+            source,
+            config={"target_platform": self.target.chip.name, **quantization(recipe)},
+            calibration=None if samples is None else stacks(ir.load(source).graph, samples),
+            float16=rules,
+            timeout_s=_TIMEOUT_S,
+        )
+        try:
+            live = self.stack.enter_context(open_job(self.environment, job, keep=self.folder))
+            return self._read(stem, source, live)
+        except ToolchainError as e:
+            raise ToolchainError(e.what, where=e.where, remedy=e.remedy or _REMEDY, log_tail=e.log_tail) from e
+
+    def _read(self, stem: str, source: Path, live: LiveJob) -> CompiledPart:
+        result = live.result
+        log = read_rknn_log("\n".join(path.read_text("utf-8", "replace") for path in (result.stdout, result.stderr)))
+        path = self.folder / f"{stem}.rknn"
+        with writing(path):
+            shutil.move(result.artifacts[MODEL], path)
+        file = read_rknn_file(path)
+        if self.target.chip.name not in file.targets:
+            raise ToolchainError(
+                f"the compiled file is for {', '.join(file.targets) or 'no chip'}", where=f"rknn for {self.target.name}"
+            )
+        placements = placements_of(log)
+        return CompiledPart(path, source, file, live, placements[0] if placements else None, findings_of(log))
