@@ -14,8 +14,12 @@ _HEAD = ("dimension", "cases", "reference", "candidate", "lost", "verdict")
 
 
 def matrix_lines(matrix: Sequence[DimensionScore], verdicts: Sequence[Verdict]) -> Iterator[str]:
-    """A table: a row a dimension with its verdict, its labels below; behind each share the interval of 95 %."""
-    rows = [_HEAD, *(_cells(row, verdicts) for row in matrix)]
+    """A table: a row a dimension with its verdict, its languages below; behind each share the interval of 95 %.
+
+    Rows by other labels are for the report.
+    """
+    shown = [row for row in matrix if row.label == "all" or row.label.startswith("lang=")]
+    rows = [_HEAD, *(_cells(row, verdicts) for row in shown)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(_HEAD))]
     for row in rows:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
