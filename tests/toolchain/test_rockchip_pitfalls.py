@@ -70,6 +70,19 @@ CASES: dict[str, tuple[str, int, dict[str, int], set[str]]] = {
         set(),
     ),
     "uint8 input": ("g (uint8[1,64] x) => (float[1,64] y) { f = Cast<to=1>(x) y = Relu(f) }", 17, {}, set()),
+    "inputs of int16 and of double": (
+        "g (int16[1,64] x, double[1,64] z) => (float[1,64] y) { f = Cast<to=1>(x) d = Cast<to=1>(z) y = Add(f, d) }",
+        17,
+        {},
+        set(),
+    ),
+    "constants and softmax in more than four dimensions": (
+        "g (float[2,1,2,4,4,32] x) => (float[2,1,2,4,4,32] y) { h = Constant<value_float=0.5>() m = Mul(x, h)"
+        " y = Softmax<axis=-1>(m) }",
+        17,
+        {},
+        set(),
+    ),
     "erf": ("g (float[2,64] x) => (float[2,64] y) { a = Relu(x) b = Erf(a) y = Relu(b) }", 17, {}, set()),
     "einsum": (
         "g (float[1,2,8,32] x, float[1,2,8,32] z) => (float[1,2,8,8] y)"

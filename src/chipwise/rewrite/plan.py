@@ -12,6 +12,7 @@ from chipwise.rewrite.passes.einsum_by_matmul import EinsumByMatMul
 from chipwise.rewrite.passes.erf_by_tanh import ErfByTanh
 from chipwise.rewrite.passes.explicit_epsilon import ExplicitEpsilon
 from chipwise.rewrite.passes.fix_shapes import FixShapes
+from chipwise.rewrite.passes.four_dimensions import FourDimensions
 from chipwise.rewrite.passes.index_forms import IndexForms
 from chipwise.rewrite.passes.input_types import InputTypes
 from chipwise.rewrite.passes.mask_constant import SmallestMask
@@ -43,6 +44,8 @@ def passes_for(target: Target) -> list[Pass]:
     if limits.explicit_epsilon is not None and limits.explicit_epsilon.value:
         passes.append(ExplicitEpsilon())
     passes += [SmallestMask(), ConvBnRelu()]
+    if limits.rank_max is not None:
+        passes.append(FourDimensions(int(limits.rank_max)))
     if limits.reshaped_attention is not None and limits.reshaped_attention.value:
         passes.append(ReshapedAttention())
     if limits.out_columns_max is not None:

@@ -34,6 +34,7 @@ class Constraints:
         matmul_k_max: The longest inner dimension of a matrix product in one piece.
         out_columns_max: The most columns of an output layer that the accelerator hands out row by row.
         rank: The number of dimensions every tensor must have.
+        rank_max: The most dimensions that every operator takes.
         batch_max: The largest first dimension.
         dim_min: The smallest other dimension.
         dim_max: The largest other dimension.
@@ -61,6 +62,7 @@ class Constraints:
     matmul_k_max: Quantity | None = None
     out_columns_max: Quantity | None = None
     rank: Quantity | None = None
+    rank_max: Quantity | None = None
     batch_max: Quantity | None = None
     dim_min: Quantity | None = None
     dim_max: Quantity | None = None
