@@ -186,14 +186,13 @@ def _float16_tensors(graph: Any, rules: dict[str, list[str]]) -> list[str]:
 
 
 def _set_ranges(parameters: dict[str, dict[str, Any]], ranges: dict[str, list[float]]) -> None:
-    """Give the tensors of 8 bits that carry the name of a value its range; the toolkit reads scale and zero_point."""
+    """Give the tensors of 8 bits that carry the name of a value the ends it shall have."""
     for name, one in parameters.items():
         wanted = next((ends for value, ends in ranges.items() if _stems_from(name, value)), None)
         if wanted is None or one.get("qtype") != "asym" or one.get("dtype") != "int8" or len(one["scale"]) != 1:
             continue
-        low, high = min(wanted[0], 0.0), max(wanted[1], 0.0)
-        scale = (high - low) / 255 or 1.0
-        one.update(min=[low], max=[high], scale=[scale], zero_point=[round(-128 - low / scale)])
+        # Scale and zero_point may not be set: the toolkit takes them from these.
+        one.update(min=[min(wanted[0], 0.0)], max=[max(wanted[1], 0.0)])
 
 
 def _analyse(steps: Steps, path: str) -> str:
