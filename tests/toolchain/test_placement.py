@@ -72,8 +72,19 @@ def test_a_fall_back_for_size_says_so_and_how_often() -> None:
     assert ["channel is too large" in one.message for one in fallbacks] == [True, False]
     assert fallbacks[0].measured == "printed 5 times"
     assert fallbacks[1].where == "Transpose"
+    assert "transposed result" in fallbacks[0].remedy
     assert {one.severity for one in found} == {"warning"}
     assert placement("llm_wide_rk3588_w8a8").crossing_bytes == 2 * 49152 * 16
+
+
+def test_a_size_that_fits_no_register_says_what_to_put_out_instead() -> None:
+    line = (
+        "E RKNN: [03:02:37.389] REGTASK: The bit width of field value exceeds the limit, limit: 0x1fff, value: 0x5fff\n"
+    )
+    text = (LOGS / "attention_rk3588_w8a8.log").read_text(encoding="utf-8")
+    (found,) = findings_of(read_rknn_log(line + text))
+    assert (found.rule, found.severity) == ("rknn_message", "warning")
+    assert "at most 8192 columns" in found.remedy
 
 
 def test_a_build_without_a_table_is_no_build() -> None:

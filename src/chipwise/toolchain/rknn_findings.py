@@ -18,14 +18,19 @@ _REMEDIES = {
     "TopK": f"{_CUT} outputs",
     "ArgMax": f"{_CUT} outputs",
     "Reshape": "other form: give the border tensor the shape of the NPU's graph there, and reshape it on the host",
-    "Transpose": "other form: at most 4 dimensions, split where larger than the NPU's limit; or transpose on the host",
+    "Transpose": "other form: at most 4 dimensions (rk3566, rk3568: dimensions 1 and 3 exchanged); or on the host",
     "Exp": "other form: Softmax, Sigmoid or Tanh, if the graph means one of them",
     "Greater": "other form: arithmetic on the NPU, or a mask that comes as an input or a constant",
+    "exSoftmax13": "none: rk3566 and rk3568 have no softmax on their NPU; take another chip, or keep it on purpose",
     "Not": "other form: 1 - x on a float mask, or a mask that comes as an input or a constant",
     "ScatterElements": "other form: ScatterND, which runs on the NPU",
 }  # fmt: skip
 _UNKNOWN_REMEDY = (
     "other form: write it with operators that run on the NPU; or keep it on the CPU on purpose and measure"
+)
+_TOO_WIDE = (
+    "an output of more columns than the NPU hands out: split it into outputs of at most 8192 columns, compute the last "
+    "row only, or put out the transposed result, which stays on the NPU"
 )
 _FALLBACK = re.compile(r"fall ?back to cpu", re.IGNORECASE)
 
@@ -88,7 +93,9 @@ def _fallback(message: RknnMessage) -> Finding:
         measured=f"printed {message.count} times",
         limit="0",
         message=f"it is left to the CPU for its size: {message.text}",
-        remedy="split it along the dimension that is too large (an output layer: by vocabulary)",
+        remedy=_TOO_WIDE
+        if "channel is too large" in message.text
+        else "split it along the dimension that is too large",
     )
 
 
@@ -100,7 +107,9 @@ def _error(message: RknnMessage, severity: Severity) -> Finding:
         measured=f"printed {message.count} times",
         limit="0",
         message=message.text,
-        remedy="change what it names; if it names nothing, halve the graph to find the operator it comes from",
+        remedy=_TOO_WIDE
+        if message.text.startswith("REGTASK")
+        else "change what it names; if it names nothing, halve the graph to find the operator it comes from",
     )
 
 
