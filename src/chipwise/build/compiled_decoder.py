@@ -53,14 +53,14 @@ class CompiledDecoder:
         parts: The graphs by role, ``prefill`` and ``decode``.
         context: Tokens that the cache holds.
         mask_value: The addend of masked scores.
-        step: The proof that what was compiled is the model.
+        steps: The proofs that what was compiled is the model.
         plan: What stays in float16; None if nothing does, or everything.
     """
 
     parts: Mapping[str, CompiledPart]
     context: int
     mask_value: float
-    step: RewriteStep
+    steps: tuple[RewriteStep, ...]
     plan: Float16Plan | None
 
     @property

@@ -23,7 +23,6 @@ from chipwise.model.config import DecoderConfig
 from chipwise.model.model import Model
 from chipwise.quant.calibration import Progress
 from chipwise.quant.recipe import Recipe
-from chipwise.quant.rotation import RotatedWeights, can_rotate
 from chipwise.report.report import RewriteStep
 from chipwise.target import Target
 from chipwise.verify.thresholds import Thresholds
@@ -85,13 +84,6 @@ def graphs_for(
     toolchain = installed_toolchain(options, target)
     if toolchain is None:
         return plain
-    rotated: PortableGraphs | None = None
-    if can_rotate(config):
-        turned = RotatedWeights(model.weights, config)
-        rotated = PortableGraphs(
-            turned.config, turned, shape, folder / "rotated", target=target, prompts=texts.calibration,
-            threads=options.threads,
-        )  # fmt: skip
     wanted = Thresholds.for_weight_bits(_INT8).with_overrides(texts.gate).with_overrides(options.gate)
     aim = Aim(wanted.kl_mean_nats, wanted.top1_agreement)
-    return RknnDecoderGraphs(plain, rotated, toolchain, target, aim, folder, options.threads or 2, stack)
+    return RknnDecoderGraphs(plain, toolchain, target, aim, folder, options.threads or 2, stack)

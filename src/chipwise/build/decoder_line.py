@@ -158,7 +158,7 @@ def _megabytes(graphs: Candidate) -> int:
 
 def _prepared(chosen: Trial) -> tuple[RewriteStep, ...]:
     """What was rewritten for a toolkit beyond what the reference shows."""
-    return (chosen.candidate.step,) if isinstance(chosen.candidate, CompiledDecoder) else ()
+    return chosen.candidate.steps if isinstance(chosen.candidate, CompiledDecoder) else ()
 
 
 def _described(graphs: Candidate) -> str:

@@ -21,9 +21,9 @@ from chipwise.rewrite.runner import Runner
 # The end of a text is the reference's answer; every prompt begins with the same template.
 _ROWS = 24
 _SINGLE_TEXTS = 4
-_JOINT_TEXTS = 16
+_JOINT_TEXTS = 32
 # Weights are not rounded in the measurement, and the chip's own arithmetic differs a little.
-_MARGIN = 0.5
+_MARGIN = 0.7
 
 
 @dataclass(frozen=True)

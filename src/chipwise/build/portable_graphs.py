@@ -14,6 +14,7 @@ from chipwise.build.graph_files import GraphFiles
 from chipwise.build.logits_proof import proven, read_logits
 from chipwise.build.portable_shape import PortableShape
 from chipwise.check.infer import infer_types
+from chipwise.files import writing
 from chipwise.model.config import DecoderConfig
 from chipwise.model.decoder import GraphSpec, build_decoder, names
 from chipwise.model.decoder.rope import causal_bias
@@ -63,8 +64,16 @@ class PortableGraphs:
         prompts: Sequence[Sequence[int]],
         threads: int,
     ) -> None:
-        self._config, self._weights, self._shape, self._folder = config, weights, shape, folder
+        self.config, self.weights, self._shape, self._folder = config, weights, shape, folder
         self._target, self._prompts, self._threads = target, prompts, threads or 2
+
+    def with_weights(self, config: DecoderConfig, weights: WeightSource, folder: Path) -> PortableGraphs:
+        """The graphs of the same shapes with other weights, written into a folder of their own."""
+        with writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+        return PortableGraphs(
+            config, weights, self._shape, folder, target=self._target, prompts=self._prompts, threads=self._threads
+        )
 
     @property
     def prefill_tokens(self) -> int:
@@ -96,7 +105,7 @@ class PortableGraphs:
                 f"proven on {len(prompt)} tokens",
             ),
             RewriteStep(
-                "mask_constant", self._config.n_layers, proven("mask_constant", plain, masked),
+                "mask_constant", self.config.n_layers, proven("mask_constant", plain, masked),
                 f"{DEFAULT_MASK_VALUE:g} becomes {self.mask_value:g}, the smallest that masks the scores measured",
             ),
         ]  # fmt: skip
@@ -137,7 +146,7 @@ class PortableGraphs:
         lengths = sorted(len(prompt) for prompt in self._prompts)
         n = min(lengths[len(lengths) // 2], self._shape.tokens)
         probe = self.dynamic()
-        _fix_mask(probe.graph, n, self._config.sliding_window)
+        _fix_mask(probe.graph, n, self.config.sliding_window)
         feeds = [prompt_feed(probe.graph, prompt[:n]) for prompt in self._prompts if len(prompt) >= n]
         found = [one for one in measure(probe, feeds, threads=self._threads) if one is not None]
         if not found:
@@ -148,7 +157,7 @@ class PortableGraphs:
 
     def feed(self, prompt: Sequence[int], mask_value: float | None = None) -> Feed:
         """Inputs of the graph of symbolic shapes, by default with the mask of the candidates."""
-        window, mask_value = self._config.sliding_window, self.mask_value if mask_value is None else mask_value
+        window, mask_value = self.config.sliding_window, self.mask_value if mask_value is None else mask_value
         return prompt_feed(self._dynamic_inputs, prompt, mask_value=mask_value, window=window)
 
     @cached_property
@@ -168,7 +177,7 @@ class PortableGraphs:
         return {"prefill": self._inlined(prefill), "decode": self._inlined(decode)}
 
     def _inlined(self, spec: GraphSpec) -> ir.Model:
-        model = build_decoder(self._config, self._weights, spec)
+        model = build_decoder(self.config, self.weights, spec)
         inline_functions(model)
         infer_types(model)
         return model

@@ -15,6 +15,7 @@ from chipwise.build.decode_samples import decode_feeds
 from chipwise.build.float16_plan import Aim, Float16Plan, emulated_drift, plan_float16
 from chipwise.build.graph_files import GraphFiles
 from chipwise.build.portable_graphs import PortableGraphs
+from chipwise.build.repaired_decoder import RepairedDecoder, repair_decoder, round_decoder
 from chipwise.build.rknn_compiler import quantization, stacks
 from chipwise.build.rknn_source import RknnSource, write_source
 from chipwise.engine.onnxruntime.decoder_graph import DecoderGraph
@@ -49,7 +50,6 @@ class RknnDecoderGraphs:
 
     Attributes:
         plain: The static graphs as they are.
-        rotated: Those of rotated weights; None if the architecture cannot be rotated.
         environment: The installed toolkit.
         target: The chip.
         aim: What an 8-bit build must reach, for the choice of what stays in float16.
@@ -59,7 +59,6 @@ class RknnDecoderGraphs:
     """
 
     plain: PortableGraphs
-    rotated: PortableGraphs | None
     environment: Environment
     target: Target
     aim: Aim
@@ -94,11 +93,10 @@ class RknnDecoderGraphs:
         """
         # The simulators of the recipe before take memory that this one needs.
         self.stack.close()
-        graphs, plan = self._planned(recipe, calibration, progress)
+        decoder, plan = self._planned(recipe, reference, calibration, progress)
         source = write_source(
-            graphs, self.target, f"{recipe.name}.source", self.folder, reference=reference, prompt=calibration[0],
-            rotated=graphs is self.rotated, threads=self.threads,
-        )  # fmt: skip
+            decoder, self.target, f"{recipe.name}.source", self.folder, prompt=calibration[0], threads=self.threads
+        )
         kept = [] if plan is None else [(one.group, one.kl_nats) for one in plan.kept]
         names = source.product_weights([weight for group, _ in kept for weight in group.weights])
         rules = None if plan is None else {"op_types": _WEIGHTLESS, "weights": tuple(names)}
@@ -107,20 +105,20 @@ class RknnDecoderGraphs:
             role: self._compile(f"{recipe.name}.{role}", recipe, path, samples.get(role), rules)
             for role, path in source.files.files.items()
         }
-        return CompiledDecoder(parts, source.files.context or 0, graphs.mask_value, source.step, plan)
+        return CompiledDecoder(parts, source.files.context or 0, decoder.graphs.mask_value, source.steps, plan)
 
     def _planned(
-        self, recipe: Recipe, calibration: Sequence[Sequence[int]], progress: Progress
-    ) -> tuple[PortableGraphs, Float16Plan | None]:
+        self, recipe: Recipe, reference: GraphFiles, calibration: Sequence[Sequence[int]], progress: Progress
+    ) -> tuple[RepairedDecoder, Float16Plan | None]:
+        whole = RepairedDecoder(self.plain, reference)
         if not recipe.integer_activations:
-            return self.plain, None
+            return whole, None
         if self.aim.met_by(emulated_drift(self.plain, calibration, self.threads, progress)):
-            return self.plain, None
-        graphs = self.plain
-        if self.rotated is not None:
-            graphs = self.rotated
-            graphs.reference()
-        return graphs, plan_float16(graphs, calibration, self.aim, self.threads, progress)
+            return whole, None
+        repaired = repair_decoder(self.plain, reference, calibration, self.folder / "repaired", self.threads)
+        plan = plan_float16(repaired.graphs, calibration, self.aim, self.threads, progress)
+        rounded = round_decoder(repaired, plan, calibration, self.folder / "rounded", self.threads, progress)
+        return rounded, plan
 
     def _samples(self, source: RknnSource, texts: Sequence[Sequence[int]]) -> dict[str, list[Feed]]:
         files = source.files.files

@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from chipwise.build.graph_files import GraphFiles
 from chipwise.build.logits_proof import proven, read_logits
-from chipwise.build.portable_graphs import PortableGraphs
+from chipwise.build.repaired_decoder import RepairedDecoder
 from chipwise.check.infer import infer_types
 from chipwise.model.onnx_file_writer import save_graphs
 from chipwise.quant.product_groups import product_groups
@@ -27,11 +27,11 @@ class RknnSource:
 
     Attributes:
         files: The graphs.
-        step: The proof.
+        steps: The proofs.
     """
 
     files: GraphFiles
-    step: RewriteStep
+    steps: tuple[RewriteStep, ...]
 
     def product_weights(self, names: Collection[str]) -> list[str]:
         """The constants that products read and that were made of weights of some names: whole, or in pieces."""
@@ -45,45 +45,43 @@ class RknnSource:
 
 
 def write_source(
-    graphs: PortableGraphs,
+    decoder: RepairedDecoder,
     target: Target,
     stem: str,
     folder: Path,
     *,
-    reference: GraphFiles,
     prompt: Sequence[int],
-    rotated: bool,
     threads: int,
 ) -> RknnSource:
-    """Write the pair, and hold its logits against the reference's.
+    """Write the pair, and hold its logits against those of the graphs it was made of.
 
     Args:
-        graphs: The decoder.
+        decoder: The decoder.
         target: The chip.
         stem: What the files are called.
         folder: Where they are written.
-        reference: The model as it was, in the same shapes.
         prompt: A real prompt.
-        rotated: Whether the graphs are of rotated weights, for the report.
         threads: Threads of a run.
 
     Raises:
         RewriteError: A logit moved by more than float32 sums in another order do.
         OutputError: The disk does not take it.
     """
+    graphs = decoder.graphs
     pair = graphs.pair(graphs.mask_value)
-    notes = ["the residual stream and each head's values rotated"] if rotated else []
+    notes: list[str] = []
     for role, model in pair.items():
         found = _prepare(model, target)
         notes += found if role == "prefill" else []
     saved = save_graphs({f"{stem}.{role}": model for role, model in pair.items()}, folder, f"{stem}.bin")
     files = GraphFiles(
         files={role: saved[f"{stem}.{role}"].path for role in pair}, weights=folder / f"{stem}.bin",
-        context=reference.context,
+        context=decoder.reference.context,
     )  # fmt: skip
     short = prompt[: graphs.prefill_tokens]
-    moved = proven("prepare_for_rknn", *(read_logits(one, short, threads) for one in (reference, files)))
-    return RknnSource(files, RewriteStep("prepare_for_rknn", len(notes), moved, "; ".join(notes)))
+    moved = proven("prepare_for_rknn", *(read_logits(one, short, threads) for one in (decoder.reference, files)))
+    prepared = RewriteStep("prepare_for_rknn", len(notes), moved, "; ".join(notes))
+    return RknnSource(files, (*decoder.steps, prepared))
 
 
 def _prepare(model: ir.Model, target: Target) -> list[str]:

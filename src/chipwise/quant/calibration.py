@@ -92,7 +92,7 @@ def calibrate(
     groups = list(_groups(model, next(iter(feeds)), [name for name in kept if name not in inputs], threads, max_bytes))
     done = 0
     for index, group in enumerate(groups or [[]]):
-        runner = Runner(_tapped(model, group), threads=threads, label="the graph in calibration")
+        runner = Runner(tapped(model, group), threads=threads, label="the graph in calibration")
         for number, feed in enumerate(feeds):
             found: dict[str, npt.NDArray[Any]] = runner.run(feed, group) if group else {}
             if index == 0:
@@ -136,7 +136,7 @@ def _groups(model: ir.Model, feed: Feed, names: list[str], threads: int, max_byt
     """The names in groups whose values take at most ``max_bytes``, as one run on a sample shows."""
     if not names:
         return
-    probe = _tapped(model, names)
+    probe = tapped(model, names)
     sizes = []
     for value in list(probe.graph.outputs):
         node = ir.node("Size", [value])
@@ -157,7 +157,7 @@ def _groups(model: ir.Model, feed: Feed, names: list[str], threads: int, max_byt
     yield group
 
 
-def _tapped(model: ir.Model, names: Sequence[str]) -> ir.Model:
+def tapped(model: ir.Model, names: Sequence[str]) -> ir.Model:
     """A copy of a graph whose outputs are some of its inner values."""
     copy = model.clone()
     computed = {value.name: value for node in copy.graph for value in node.outputs}

@@ -39,7 +39,7 @@ def quantize_gptq(
     """
     rows, columns = matrix.shape
     groups = columns // group_size
-    upper = _inverse_cholesky(hessian)
+    upper = inverse_cholesky(hessian)
     q = np.empty((rows, groups, group_size), np.uint8)
     scales = np.empty((rows, groups), np.float32)
     zeros = np.empty((rows, groups), np.uint8)
@@ -91,7 +91,7 @@ def _quantize_rows(
     return q, scales, zeros
 
 
-def _inverse_cholesky(hessian: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+def inverse_cholesky(hessian: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     """The upper Cholesky factor of the damped Hessian's inverse."""
     damped = np.array(hessian, dtype=np.float32)
     diagonal = np.einsum("ii->i", damped)

@@ -1,0 +1,115 @@
+"""RoundedWeights: a decoder whose 8-bit products have weights on the chip's grid already."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from chipwise.model.weights import Float32Array, WeightInfo, WeightSource
+from chipwise.quant.calibration import Progress, tapped
+from chipwise.quant.channel_rounding import ChannelWeight, round_channels
+from chipwise.quant.product_groups import ProductGroup
+from chipwise.rewrite.pass_ import Feed
+from chipwise.rewrite.runner import Runner
+
+# Hessians held at once.
+_MAX_BYTES = 512 << 20
+
+
+class RoundedWeights:
+    """Weights of which some are rounded; a ``WeightSource`` of the same architecture.
+
+    Args:
+        source: The weights as they are.
+        rounded: Those that are rounded, by name.
+    """
+
+    def __init__(self, source: WeightSource, rounded: Mapping[str, ChannelWeight]) -> None:
+        self._source, self._rounded = source, rounded
+
+    def names(self) -> Iterator[str]:
+        """All canonical names."""
+        return self._source.names()
+
+    def info(self, name: str) -> WeightInfo:
+        """Shape and storage of a weight."""
+        return self._source.info(name)
+
+    def load(self, name: str) -> Float32Array:
+        """The weight in float32."""
+        found = self._rounded.get(name)
+        return self._source.load(name) if found is None else found.dense()
+
+    def load_rows(self, name: str, start: int, stop: int) -> Float32Array:
+        """Rows ``start`` to ``stop`` of a matrix."""
+        return self.load(name)[start:stop] if name in self._rounded else self._source.load_rows(name, start, stop)
+
+    def __contains__(self, name: object) -> bool:
+        """Whether there is a weight of that name."""
+        return name in self._source
+
+
+def round_products(
+    model: ir.Model,
+    weights: WeightSource,
+    groups: Sequence[ProductGroup],
+    feeds: Sequence[Feed],
+    *,
+    threads: int,
+    progress: Progress,
+) -> dict[str, ChannelWeight]:
+    """Round the weights of groups of products by what they read on real inputs.
+
+    Args:
+        model: The decoder's graph in floating point. It is not changed.
+        weights: Its weights ``[out, in]``, by the names that the groups have.
+        groups: The groups.
+        feeds: Real inputs, at least one.
+        threads: Threads of a run.
+        progress: Told the groups done.
+
+    Raises:
+        RewriteError: The graph fails on an input.
+    """
+    rounded: dict[str, ChannelWeight] = {}
+    widths = {group.value: weights.info(group.weights[0]).shape[-1] for group in groups}
+    done = 0
+    for part in _parts(groups, widths):
+        hessians = _gather(model, [group.value for group in part], widths, feeds, threads)
+        for group in part:
+            for name in group.weights:
+                rounded[name] = round_channels(weights.load(name), hessians[group.value])
+            done += 1
+            progress(done, len(groups))
+    return rounded
+
+
+def _parts(groups: Sequence[ProductGroup], widths: Mapping[str, int]) -> Iterator[list[ProductGroup]]:
+    """The groups in parts whose Hessians fit the memory."""
+    part: list[ProductGroup] = []
+    used = 0
+    for group in groups:
+        size = 4 * widths[group.value] ** 2
+        if part and used + size > _MAX_BYTES:
+            yield part
+            part, used = [], 0
+        part.append(group)
+        used += size
+    if part:
+        yield part
+
+
+def _gather(
+    model: ir.Model, values: Sequence[str], widths: Mapping[str, int], feeds: Sequence[Feed], threads: int
+) -> dict[str, Float32Array]:
+    runner = Runner(tapped(model, values), threads=threads, label="the decoder")
+    known = set(runner.input_names)
+    sums = {value: np.zeros((widths[value], widths[value]), np.float32) for value in values}
+    for feed in feeds:
+        found = runner.run({name: array for name, array in feed.items() if name in known})
+        for value, array in found.items():
+            x = array.reshape(-1, array.shape[-1])
+            sums[value] += x.T @ x
+    return sums
