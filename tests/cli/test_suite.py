@@ -50,3 +50,14 @@ def test_wrong_input(
     assert message in err
     assert err.count("\n") == 1
     assert not (tmp_path / "s").exists()
+
+
+def test_a_suite_of_another_tools_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "log.jsonl"
+    log.write_text('{"question": "6 * 7?", "answer": "42"}\n{"question": "why?"}\n')
+    assert run("import", log, "-o", tmp_path / "s") == 0
+    out = capsys.readouterr().out
+    assert out.startswith("left out, as they make no case: 1 lines (2)\n1 cases: 1 keyword\n")
+    assert read_suite(tmp_path / "s").cases[0].misses("42!") == ()
+    assert run("import", log, "-o", tmp_path / "t", "--format", "chat") == 2
+    assert "no line makes a case as chat" in capsys.readouterr().err

@@ -17,6 +17,7 @@ from chipwise.report.report import Report
 from chipwise.verify.generate import Prompt, generate
 from chipwise.verify.suite import read_suite
 from tests.bundle.fakes import INT4
+from tests.verify.chat_server import says, served
 from tests.verify.fakes import EOS, VOCAB, TinySession, prompts_of
 from tests.verify.semantic.test_embedder import graph, tokenizer
 from tests.verify.words import word_tokenizer
@@ -307,3 +308,47 @@ def test_without_an_embedding_model_the_report_says_so(
     reference = built(tmp_path / "r")
     assert run(built(tmp_path / "b"), "--suite", suite, "--reference", reference, *MEASURED) == 0
     assert "not run: semantic drift (no embedding model; give --embeddings, or pip install" in capsys.readouterr().out
+
+
+def test_a_server_is_judged_by_its_url(
+    tmp_path: Path, suite: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("chipwise.cli.verify_server.installed_model", lambda: None)
+    right = {case.text: case.keywords[0] for case in read_suite(suite).cases}
+
+    def reply(body: dict[str, Any], n: int) -> Any:
+        return says(right[body["messages"][-1]["content"]] if body["model"] != "second" else "nothing")
+
+    with served(reply) as server:
+        assert run("--url", server.url, "--suite", suite, *MEASURED) == 0
+        out = capsys.readouterr().out
+        assert "Keyword fidelity  8      -          100 % (67.6 to 100 %)  -     pass" in out
+        assert "not run: drift of probabilities (a server gives answers, not its logits)" in out
+        both = ("--url", server.url, "--reference-url", server.url, "--model", "second")
+        assert run(*both, "--suite", suite, "--json") == 1
+        report = Report.from_json(capsys.readouterr().out.encode(), where="stdout")
+        assert report.outcome == "fail"
+        assert (report.model, report.recipe, report.target) == ("second", "as served", "server")
+        assert report.provenance["reference server"] == f"{server.url}, model first"
+    assert run("--url", server.url, "--suite", suite) == 2
+    assert "cannot reach the server" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        ((), "one of BUNDLE and --url is judged"),
+        (("b", "--url", "http://x"), "one of BUNDLE and --url is judged"),
+        (("b", "--model", "m"), "belong to --url"),
+        (("--url", "http://x", "--reference", "b"), "no logits to compare"),
+        (("--url", "x"), "'x' is no URL"),
+        (("b", "--embeddings", "m"), "--embeddings compares with a reference"),
+    ],
+)
+def test_what_is_judged_must_be_one_thing(
+    suite: Path, capsys: pytest.CaptureFixture[str], args: tuple[str, ...], message: str
+) -> None:
+    assert run(*args, "--suite", suite) == 2
+    err = capsys.readouterr().err
+    assert message in err
+    assert err.count("\n") == 1

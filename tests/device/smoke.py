@@ -37,7 +37,7 @@ def check_environment() -> None:
 def import_device_side() -> None:
     """Every module of the device side can be imported."""
     names = [f"chipwise.model.{name}" for name in DEVICE_MODEL]
-    names += [f"chipwise.cli.{name}" for name in ("main", "inspect", "serve", "targets")]
+    names += [f"chipwise.cli.{name}" for name in ("main", "inspect", "serve", "suite", "targets", "verify")]
     for name in DEVICE:
         package = f"chipwise.{name}"
         if importlib.util.find_spec(package) is None:
@@ -51,13 +51,14 @@ def import_device_side() -> None:
     print(f"{len(names)} modules of chipwise {chipwise.__version__} imported")
 
 
-def try_commands(bundle: Path) -> None:
+def try_commands(bundle: Path, suite: Path) -> None:
     """What needs no server; a host command says what it lacks."""
     for arguments, code, text in (
         (["--help"], 0, "serve"),
         (["targets"], 0, "rk3588"),
         (["inspect", str(bundle)], 0, "self test"),
         (["inspect", str(bundle / "files")], 2, "no bundle"),
+        (["verify", str(bundle), "--suite", str(suite), "--gate", "certainty=0"], 0, "Keyword fidelity"),
         (["build", "model", "--target", "host", "--output", "out"], 2, "pip install 'chipwise[build]'"),
     ):
         done = subprocess.run([CHIPWISE, *arguments], capture_output=True, text=True, check=False)
@@ -142,7 +143,7 @@ def main() -> None:
     bundle, suite = Path(sys.argv[1]), Path(sys.argv[2])
     check_environment()
     import_device_side()
-    try_commands(bundle)
+    try_commands(bundle, suite)
     serve_and_ask(bundle, suite)
     print("device tier passed")
 

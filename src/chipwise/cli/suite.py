@@ -13,6 +13,7 @@ from chipwise.model.queries import read_queries
 from chipwise.verify.domains import DOMAINS
 from chipwise.verify.domains.suite_lines import CASES, LEAST, MOST, RECORD_LINES, domain_lines
 from chipwise.verify.draft import draft_lines
+from chipwise.verify.interop.imported import FORMATS, import_cases
 from chipwise.verify.suite import read_suite
 from chipwise.verify.suite_writer import write_suite
 
@@ -54,8 +55,29 @@ def new(
     _say(output, lines)
 
 
+@suite.command("import")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="Folder of the suite.")
+@click.option("--format", "format_", type=click.Choice(list(FORMATS)), help="What FILE is.  [default: told by a line]")
+@click.option("--overwrite", is_flag=True, help="Replace the suite at OUTPUT.")
+def import_(file: Path, output: Path, format_: str | None, overwrite: bool) -> None:
+    """Make a suite of FILE, a JSONL of another tool.
+
+    Chat logs in OpenAI's shapes (conversations that end in an answer, batch files, request and response), samples
+    that lm-evaluation-harness logged, and documents with a question, its answer and maybe choices.
+    """
+    found = import_cases(file, format_)
+    about = f"Imported from {file.name} ({found.format})."
+    name = output.resolve().name
+    write_suite(output, name, found.lines, about=about, record_lines=RECORD_LINES, overwrite=overwrite)
+    if found.left_out:
+        shown = ", ".join(map(str, found.left_out[:5])) + (", ..." if len(found.left_out) > 5 else "")
+        click.echo(f"left out, as they make no case: {len(found.left_out)} lines ({shown})")
+    _say(output, found.lines)
+
+
 def _say(folder: Path, lines: Sequence[dict[str, Any]]) -> None:
     # What is written must be readable, or a user finds out at the end of a build.
-    found = Counter(case.dimension or "clean twins only" for case in read_suite(folder).cases)
+    found = Counter(case.dimension or "not scored" for case in read_suite(folder).cases)
     click.echo(f"{len(lines)} cases: {', '.join(f'{n} {dimension}' for dimension, n in found.items())}")
     click.echo(f"suite: {folder}")

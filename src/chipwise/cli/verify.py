@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -13,8 +12,10 @@ from chipwise.bundle import Bundle, open_bundle
 from chipwise.bundle.manifest import TOKENIZER
 from chipwise.cli.matrix_lines import matrix_lines, semantic_lines
 from chipwise.cli.numbers import THREADS
+from chipwise.cli.progress import cases_bar
+from chipwise.cli.verify_server import Served, server_report
 from chipwise.engine import Session
-from chipwise.errors import BundleError, GateFailedError
+from chipwise.errors import BundleError, GateFailedError, InputError
 from chipwise.files import write_atomic, writing
 from chipwise.report.caveats import caveats
 from chipwise.report.html import headline, render_html, requirement
@@ -24,7 +25,7 @@ from chipwise.report.report import NotRun, Report
 from chipwise.target.host.machine import look
 from chipwise.verify.environment import hardware
 from chipwise.verify.gate import judge
-from chipwise.verify.generate import Progress, Prompt
+from chipwise.verify.generate import Prompt
 from chipwise.verify.run import context_needed, encode_suite
 from chipwise.verify.run import verify as verify_cases
 from chipwise.verify.semantic.index import with_semantic_drift
@@ -36,7 +37,11 @@ _FLOAT_BITS = 32
 
 
 @click.command()
-@click.argument("bundle", type=click.Path(path_type=Path))
+@click.argument("bundle", required=False, type=click.Path(path_type=Path))
+@click.option("--url", help="Judge an OpenAI-compatible server instead, e.g. http://localhost:8000/v1.")
+@click.option("--model", help="The model's name at --url.  [default: the first it lists]")
+@click.option("--reference-url", help="A second server to compare --url with; it may be the same with another model.")
+@click.option("--reference-model", help="The model's name at --reference-url.  [default: the first it lists]")
 @click.option(
     "--suite",
     "suite_path",
@@ -60,7 +65,11 @@ _FLOAT_BITS = 32
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Folder for report.json and report.html.")
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 def verify(
-    bundle: Path,
+    bundle: Path | None,
+    url: str | None,
+    model: str | None,
+    reference_url: str | None,
+    reference_model: str | None,
     suite_path: Path,
     reference: Path | None,
     embeddings: Path | None,
@@ -70,20 +79,24 @@ def verify(
     output: Path | None,
     as_json: bool,
 ) -> None:
-    """Run a suite on the bundle at BUNDLE; exit code 1 if it does not surely hold.
+    """Run a suite on the bundle at BUNDLE or the server at --url; exit code 1 if it does not surely hold.
 
     With a reference the two are compared token by token; without, the answers are scored alone.
     """
-    suite = read_suite(suite_path)
-    ours, theirs = open_bundle(bundle), open_bundle(reference) if reference else None
-    thresholds = Thresholds.for_weight_bits(weight_bits(ours)).with_overrides(suite.gate)
-    thresholds = thresholds.with_overrides(parse_overrides(overrides))
-    quality = _run(suite, ours, theirs, slots, threads)
-    model = embeddings or installed_model()
-    if theirs and model:
-        with open_embedder(model, threads=threads or 0) as embedder:
-            quality = with_semantic_drift(quality, embedder)
-    report = _report(suite, ours, theirs, quality, thresholds)
+    if (bundle is None) == (url is None):
+        raise InputError("one of BUNDLE and --url is judged", remedy="give either")
+    if url is None and (model or reference_url or reference_model):
+        raise InputError("--model and --reference-url belong to --url", remedy="give --url, or leave them out")
+    if embeddings and not (reference or reference_url):
+        raise InputError("--embeddings compares with a reference", remedy="give --reference or --reference-url")
+    suite, own = read_suite(suite_path), parse_overrides(overrides)
+    if bundle is None:
+        if reference:
+            raise InputError("a server has no logits to compare with a bundle's", remedy="give --reference-url")
+        server = Served(str(url), model, reference_url, reference_model, slots)
+        report = server_report(suite, server, own, embeddings)
+    else:
+        report = _bundle_report(suite, bundle, reference, own, embeddings, slots, threads)
     if output:
         _write(output, {"report.json": report.to_json(), "report.html": render_html(report)})
     if as_json:
@@ -93,6 +106,28 @@ def verify(
             click.echo(line)
     if report.outcome != "pass":
         raise GateFailedError(headline(report).rstrip("."), remedy=_where_to_look(output))
+
+
+def _bundle_report(
+    suite: Suite,
+    bundle: Path,
+    reference: Path | None,
+    overrides: Mapping[str, float],
+    embeddings: Path | None,
+    slots: int,
+    threads: int | None,
+) -> Report:
+    ours, theirs = open_bundle(bundle), open_bundle(reference) if reference else None
+    thresholds = Thresholds.for_weight_bits(weight_bits(ours)).with_overrides(suite.gate)
+    thresholds = thresholds.with_overrides(overrides)
+    model = embeddings or installed_model()
+    with ExitStack() as stack:
+        # Before the cases run: what is wrong with it should not show at their end.
+        embedder = stack.enter_context(open_embedder(model, threads=threads or 0)) if theirs and model else None
+        quality = _run(suite, ours, theirs, slots, threads)
+        if embedder:
+            quality = with_semantic_drift(quality, embedder)
+    return _report(suite, ours, theirs, quality, thresholds)
 
 
 def weight_bits(bundle: Bundle) -> int:
@@ -133,7 +168,7 @@ def _run(suite: Suite, ours: Bundle, theirs: Bundle | None, slots: int, threads:
     with ExitStack() as stack:
         candidate = stack.enter_context(_session(ours, prompts, slots, threads))
         reference = stack.enter_context(_session(theirs, prompts, slots, threads)) if theirs else None
-        progress = stack.enter_context(_progress(len(prompts)))
+        progress = stack.enter_context(cases_bar(len(prompts)))
         return verify_cases(
             suite.cases, prompts, tokenizer, candidate=candidate, reference=reference, progress=progress
         )
@@ -150,17 +185,6 @@ def _session(bundle: Bundle, prompts: Sequence[Prompt], slots: int, threads: int
         yield session
     finally:
         session.close()
-
-
-@contextmanager
-def _progress(total: int) -> Iterator[Progress]:
-    stderr = sys.stderr
-    if not stderr.isatty():
-        # A log file wants no bar.
-        yield lambda done, of: None
-        return
-    with click.progressbar(range(total), label="cases", file=stderr) as bar:
-        yield lambda done, of: bar.update(done - bar.pos)
 
 
 def _report(suite: Suite, ours: Bundle, theirs: Bundle | None, quality: Quality, thresholds: Thresholds) -> Report:

@@ -59,19 +59,42 @@ def score_answers(
         not_run: The names of those that did not.
     """
     texts = [answer_text(answer, tokenizer) for answer in answers]
+    return score_texts(cases, texts, finite=[answer.finite for answer in answers], not_run=not_run)
+
+
+def score_texts(
+    cases: Sequence[Case],
+    candidate: Sequence[str],
+    *,
+    reference: Sequence[str] | None = None,
+    finite: Sequence[bool] | None = None,
+    not_run: Sequence[str] = (),
+) -> Quality:
+    """Score answers of which nothing but their text is known.
+
+    Args:
+        cases: The cases that ran.
+        candidate: The answer to each.
+        reference: The reference's answers, if there are any.
+        finite: Whether the logits behind each were; None if that is not known.
+        not_run: The names of the cases that did not run.
+    """
+    after = _misses(cases, candidate)
+    before = _misses(cases, reference) if reference is not None else [None] * len(cases)
     results = tuple(
         CaseResult(
             id=case.id,
             prompt=case.text,
             expected=case.expected,
-            reference_answer=None,
-            candidate_answer=text,
-            missing_candidate=missing,
-            finite=answer.finite,
+            reference_answer=None if reference is None else reference[i],
+            candidate_answer=candidate[i],
+            missing_reference=before[i],
+            missing_candidate=after[i],
+            finite=finite is None or finite[i],
             labels=dict(case.labels),
             dimension=case.dimension,
         )
-        for case, text, answer, missing in zip(cases, texts, answers, _misses(cases, texts), strict=True)
+        for i, case in enumerate(cases)
     )
     return Quality(cases=results, fidelity=_fidelity(results), matrix=domain_matrix(results), not_run=tuple(not_run))
 

@@ -16,12 +16,12 @@ from chipwise.verify.suite_writer import write_suite
 @pytest.mark.parametrize("domain", sorted(DOMAINS))
 @pytest.mark.parametrize(("bare", "record_lines"), [(True, 4), (False, 40)])
 def test_a_suite_of_every_domain(tmp_path: Path, domain: str, bare: bool, record_lines: int) -> None:
-    lines = domain_lines(domain, bare=bare, record_lines=record_lines)
+    lines = domain_lines(domain, 160, bare=bare, record_lines=record_lines)
     write_suite(tmp_path, domain, lines, about="two\nlines", record_lines=record_lines)
     cases = read_suite(tmp_path).cases
     parts = Counter((case.dimension, case.labels["lang"]) for case in cases)
-    assert len(cases) == 400
-    assert set(parts.values()) == {50}
+    assert len(cases) == 160
+    assert set(parts.values()) == {20}
     assert len(parts) == 8
     for case in cases:
         assert case.expected

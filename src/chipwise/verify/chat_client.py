@@ -1,0 +1,122 @@
+"""ChatClient: answers from any OpenAI-compatible server, with what Python brings."""
+
+from __future__ import annotations
+
+import json
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from chipwise.errors import EngineError, InputError
+from chipwise.verify.case import Case
+
+_MOST_BYTES = 16 << 20
+_TRIES = 4
+_SHOWN = 200
+
+
+class CaseRefusedError(EngineError):
+    """The server refuses one request (HTTP 400, 413 or 422): the case does not fit it."""
+
+
+class ChatClient:
+    """A server's ``/chat/completions``.
+
+    Args:
+        url: Its base, such as ``http://localhost:8000/v1``.
+        model: The model's name there; None takes the first that the server lists.
+        api_key: Sent as a bearer token if given.
+        timeout_s: For one answer.
+
+    Raises:
+        InputError: The URL is none, the server is not reached, or it lists no model.
+    """
+
+    def __init__(
+        self, url: str, *, model: str | None = None, api_key: str | None = None, timeout_s: float = 120
+    ) -> None:
+        if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).netloc:
+            raise InputError(f"{url!r} is no URL", where="--url", remedy="give e.g. http://localhost:8000/v1")
+        self.url = url.rstrip("/")
+        self._key, self._timeout_s = api_key, timeout_s
+        self.model = model or self._first_model()
+
+    def answer(self, case: Case) -> str:
+        """The greedy answer to a case, its tool calls as JSON behind its text.
+
+        Raises:
+            CaseRefusedError: The server refuses this case.
+            EngineError: The server fails, or answers what is no completion.
+            InputError: It is not reached, or does not know model or key.
+        """
+        messages = list(case.query.messages) or [{"role": "user", "content": case.query.prompt}]
+        body = {"model": self.model, "messages": messages, "temperature": 0, "max_tokens": case.max_tokens}
+        found = self._json("/chat/completions", body)
+        try:
+            message = found["choices"][0]["message"]
+            texts = [message.get("content") or "", *(_call(call) for call in message.get("tool_calls") or [])]
+            return "\n".join(text for text in texts if text).strip()
+        except (KeyError, IndexError, TypeError, AttributeError) as e:
+            raise EngineError(f"the answer is no chat completion ({type(e).__name__}: {e})", where=self.url) from e
+
+    def _first_model(self) -> str:
+        found = self._json("/models", None)
+        try:
+            return str(found["data"][0]["id"])
+        except (KeyError, IndexError, TypeError) as e:
+            raise InputError("the server lists no model", where=self.url, remedy="name one with --model") from e
+
+    def _json(self, path: str, body: Mapping[str, Any] | None) -> Any:
+        headers = {"Content-Type": "application/json", "Accept": "application/json"}
+        if self._key:
+            headers["Authorization"] = f"Bearer {self._key}"
+        data = None if body is None else json.dumps(body, ensure_ascii=False).encode()
+        request = urllib.request.Request(self.url + path, data=data, headers=headers)
+        for attempt in range(_TRIES):
+            try:
+                with urllib.request.urlopen(request, timeout=self._timeout_s) as response:
+                    return json.loads(response.read(_MOST_BYTES))
+            except urllib.error.HTTPError as e:
+                if e.code not in (429, 503) or attempt == _TRIES - 1:
+                    raise self._refusal(e) from e
+                time.sleep(_wait_s(e, attempt))
+            except (OSError, ValueError) as e:
+                raise self._broken(e) from e
+        raise EngineError("the server gave no answer", where=self.url)
+
+    def _refusal(self, error: urllib.error.HTTPError) -> Exception:
+        said = " ".join(error.read(_SHOWN).decode("utf-8", "replace").split())
+        what = f"HTTP {error.code}: {said}"
+        if error.code in (401, 403):
+            return InputError(what, where=self.url, remedy="set OPENAI_API_KEY to a key of this server")
+        if error.code == 404:
+            return InputError(what, where=self.url, remedy="check the URL (it mostly ends in /v1) and --model")
+        if error.code in (400, 413, 422):
+            return CaseRefusedError(what, where=self.url)
+        return EngineError(what, where=self.url, remedy="look into the server's log")
+
+    def _broken(self, error: Exception) -> Exception:
+        if isinstance(error, ValueError):
+            return EngineError("the answer is no JSON", where=self.url, remedy="check that it is an OpenAI server")
+        reason = getattr(error, "reason", error)
+        if isinstance(reason, TimeoutError):
+            return EngineError(
+                f"no answer in {self._timeout_s:g} s", where=self.url, remedy="give it less to do at once with --slots"
+            )
+        return InputError(f"cannot reach the server ({reason})", where=self.url, remedy="start it, or check the URL")
+
+
+def _call(call: Mapping[str, Any]) -> str:
+    function = call["function"]
+    return json.dumps({"name": function["name"], "arguments": function.get("arguments") or {}}, ensure_ascii=False)
+
+
+def _wait_s(error: urllib.error.HTTPError, attempt: int) -> float:
+    """What the server asks for, at most ten seconds; else half a second, doubled each time."""
+    try:
+        return min(10.0, max(0.0, float(error.headers.get("Retry-After", ""))))
+    except ValueError:
+        return float(0.5 * 2**attempt)

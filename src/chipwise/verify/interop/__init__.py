@@ -1,0 +1,1 @@
+"""Interop: cases from the files of other tools."""

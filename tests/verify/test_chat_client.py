@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from chipwise.errors import EngineError, InputError
+from chipwise.model.queries import Query
+from chipwise.verify.case import Case
+from chipwise.verify.chat_client import CaseRefusedError, ChatClient
+from tests.verify.chat_server import Reply, says, served
+
+CASE = Case("a", Query(messages=({"role": "user", "content": "开灯"},)), max_tokens=7)
+
+
+def test_a_case_is_asked_greedily() -> None:
+    with served(lambda body, n: says(" 好 ")) as server:
+        client = ChatClient(server.url + "/", api_key="secret")
+        assert client.model == "first"
+        assert client.answer(CASE) == "好"
+        assert client.answer(Case("b", Query(prompt="hi"))) == "好"
+    assert server.asked[0] == {
+        "model": "first", "messages": [{"role": "user", "content": "开灯"}], "temperature": 0, "max_tokens": 7,
+    }  # fmt: skip
+    assert server.asked[1]["messages"] == [{"role": "user", "content": "hi"}]
+    assert server.headers[0]["Authorization"] == "Bearer secret"
+
+
+def test_tool_calls_become_text_that_scorers_read() -> None:
+    call = {"id": "x", "type": "function", "function": {"name": "turn_on", "arguments": '{"device":"fan"}'}}
+    with served(lambda body, n: says("", tool_calls=[call, call])) as server:
+        answer = ChatClient(server.url, model="m").answer(CASE)
+    assert answer == "\n".join(['{"name": "turn_on", "arguments": "{\\"device\\":\\"fan\\"}"}'] * 2)
+    assert server.asked[0]["model"] == "m"
+
+
+def test_a_busy_server_is_asked_again() -> None:
+    def reply(body: dict[str, Any], n: int) -> Reply:
+        return says("yes") if n == 3 else (429 if n == 1 else 503, {"error": "busy"})
+
+    with served(reply) as server:
+        assert ChatClient(server.url, model="m").answer(CASE) == "yes"
+    assert len(server.asked) == 3
+
+
+@pytest.mark.parametrize(
+    ("reply", "kind", "message"),
+    [
+        ((400, {"error": {"message": "context is 512"}}), CaseRefusedError, "HTTP 400: .*context is 512"),
+        ((401, {}), InputError, "OPENAI_API_KEY"),
+        ((404, {}), InputError, "ends in /v1"),
+        ((500, {}), EngineError, "HTTP 500"),
+        ((429, {}), EngineError, "HTTP 429"),
+        ((200, b"<html>"), EngineError, "no JSON"),
+        ((200, b"\xff\xfe"), EngineError, "no JSON"),
+        ((200, {"choices": []}), EngineError, "no chat completion"),
+        ((200, []), EngineError, "no chat completion"),
+        ((200, {"choices": [{"message": {"content": "x", "tool_calls": [3]}}]}), EngineError, "no chat completion"),
+    ],
+)
+def test_what_goes_wrong_is_said_in_one_line(reply: Reply, kind: type[Exception], message: str) -> None:
+    with served(lambda body, n: reply) as server, pytest.raises(kind, match=message) as caught:
+        ChatClient(server.url, model="m").answer(CASE)
+    assert "\n" not in str(caught.value)
+    assert type(caught.value) is kind
+
+
+@pytest.mark.parametrize("url", ["localhost:8000", "file:///etc/passwd", "", "http://"])
+def test_what_is_no_url(url: str) -> None:
+    with pytest.raises(InputError, match="is no URL"):
+        ChatClient(url, model="m")
+
+
+def test_a_server_that_is_not_there() -> None:
+    with served(lambda body, n: says("x")) as server:
+        url = server.url
+    with pytest.raises(InputError, match="cannot reach the server"):
+        ChatClient(url)
+
+
+def test_a_server_that_hangs() -> None:
+    def hang(body: dict[str, Any], n: int) -> Reply:
+        import time
+
+        time.sleep(0.5)
+        return says("late")
+
+    with served(hang) as server, pytest.raises(EngineError, match=r"no answer in 0\.1 s"):
+        ChatClient(server.url, model="m", timeout_s=0.1).answer(CASE)
