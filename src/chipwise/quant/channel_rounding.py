@@ -51,7 +51,10 @@ def round_channels(matrix: Float32Array, hessian: Float32Array | None) -> Channe
     """
     weights = np.array(matrix, np.float32)
     low, high = np.minimum(weights.min(1), 0), np.maximum(weights.max(1), 0)
-    scale = np.maximum((high - low) / 255, np.finfo(np.float32).tiny).astype(np.float32)
+    # Divided first, for the ends may be further apart than float32 can tell.
+    scale = (high / 255 - low / 255).astype(np.float32)
+    if (dead := scale < np.finfo(np.float32).tiny).any():
+        weights[dead], low[dead], high[dead], scale[dead] = 0, 0, 0, 1
     zero = np.clip(np.rint(_LOW - low / scale), _LOW, _HIGH).astype(np.int32)
     first, last = weights.argmin(1), weights.argmax(1)
     rows, columns = weights.shape
