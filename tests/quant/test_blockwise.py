@@ -122,3 +122,8 @@ def test_two_values_a_byte_the_first_in_the_low_half(values: np.ndarray) -> None
     assert packed.shape == (len(values), -(-values.shape[1] // 2))
     assert np.array_equal(packed & 15, values[:, 0::2])
     assert np.array_equal((packed >> 4)[:, : values.shape[1] // 2], values[:, 1::2])
+
+
+def test_without_a_search_groups_must_be_symmetric() -> None:
+    with pytest.raises(ValueError, match="only symmetric groups"):
+        quantize_blockwise(np.ones((1, 32), np.float32), bits=4, group_size=32, symmetric=False, searched=False)

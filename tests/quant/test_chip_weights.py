@@ -74,3 +74,15 @@ def test_operators_with_a_scale_a_channel() -> None:
         per_channel_ops=per_channel_ops(load_target("ethos-u55")),
     )
     assert schemes["w"].axis is None
+
+
+def test_groups_are_scaled_by_their_largest_magnitude_as_the_toolkit_does() -> None:
+    """rknn-toolkit2 2.5.0, w4a16, group32, normal: steps of a 7th of the largest magnitude, none beyond it."""
+    weight = np.random.default_rng(0).normal(size=(64, 4)).astype(np.float32)
+    weight[:32] += 1
+    model = linear(weight)
+    quantize_for_chip(model, parse_recipe("w4a16_g32"))
+    dense = run(model, {"x": np.eye(64, dtype=np.float32)})["y"]
+    for group in (slice(0, 32), slice(32, 64)):
+        step = np.abs(weight[group]).max(axis=0) / 7
+        assert np.allclose(dense[group], np.rint(weight[group] / step) * step, atol=1e-5)

@@ -47,16 +47,24 @@ class BlockwiseWeight:
 
 
 def quantize_blockwise(
-    matrix: npt.NDArray[np.float32], *, bits: int, group_size: int, symmetric: bool
+    matrix: npt.NDArray[np.float32], *, bits: int, group_size: int, symmetric: bool, searched: bool = True
 ) -> BlockwiseWeight:
-    """Quantize a matrix ``[rows, columns]`` group by group, searching each group's scale for the least error.
+    """Quantize a matrix ``[rows, columns]`` group by group.
 
     Args:
         matrix: The weights, output channels first.
         bits: 4 or 8.
         group_size: Values a group, a power of two from 16 on.
         symmetric: Whether zero is the middle of the range; otherwise each group has a zero_point of its own.
+        searched: Whether each group's scale is searched for the least error; otherwise the largest magnitude of a
+            group sits on the last positive step or on as many negative ones, as rknn-toolkit2 2.5.0 was seen to do.
+            Needs ``symmetric``.
+
+    Raises:
+        ValueError: Neither searched nor symmetric.
     """
+    if not (searched or symmetric):
+        raise ValueError("only symmetric groups go without a search")
     rows, columns = matrix.shape
     groups = -(-columns // group_size)
     scales = np.empty((rows, groups), np.float32)
@@ -69,7 +77,8 @@ def quantize_blockwise(
         if groups * group_size != columns:
             block = np.pad(block, ((0, 0), (0, groups * group_size - columns)))
         block = block.reshape(-1, groups, group_size)
-        q, scales[part], zeros[part] = search_groups(block, bits, symmetric)
+        found = search_groups(block, bits, symmetric) if searched else _largest_magnitude(block, bits)
+        q, scales[part], zeros[part] = found
         packed[part] = pack(q, bits)
     return BlockwiseWeight(packed, scales, None if symmetric else pack(zeros, bits), bits, group_size, columns)
 
@@ -106,6 +115,16 @@ def search_groups(
         best_zero[better] = zero[better].astype(np.uint8)
     q = _round(block, best_scale, best_zero.astype(np.float32), bits)
     return q.astype(np.uint8), best_scale, best_zero
+
+
+def _largest_magnitude(
+    block: npt.NDArray[np.float32], bits: int
+) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.float32], npt.NDArray[np.uint8]]:
+    half = 1 << (bits - 1)
+    scale = np.abs(block).max(axis=2) / np.float32(half - 1)
+    scale = np.where(scale == 0, np.float32(1), scale).astype(np.float32)
+    zero = np.full(scale.shape, half, np.uint8)
+    return _round(block, scale, zero.astype(np.float32), bits).astype(np.uint8), scale, zero
 
 
 def _scale_and_zero(

@@ -25,7 +25,8 @@ def quantize_for_chip(
 
     1. fp16: all of them rounded through float16.
     2. 8 or 4 bits a channel or tensor: integers with a DequantizeLinear in front of the product.
-    3. 8 or 4 bits a group: MatMulNBits with float32 activations.
+    3. 8 or 4 bits a group: MatMulNBits with float32 activations, a group's scale set by its largest magnitude: that
+       is what rknn-toolkit2 does by default, and a search for a better scale would promise what it does not keep.
 
     The output layer is a product like the others, in the same bits. Embeddings are looked up in float16 by the CPU. A
     vendor's toolkit rounds the weights it is given, so no error is made up for here.
@@ -48,7 +49,7 @@ def quantize_for_chip(
     if recipe.group_size is None:
         grid = IntGrid(recipe.weight_bits, recipe.per_channel)
         return schemes | quantize_int_weights(model, grid, per_channel_ops=per_channel_ops)
-    rounded = replace(recipe, head_bits=recipe.weight_bits)
+    rounded = replace(recipe, head_bits=recipe.weight_bits, symmetric=True, algorithm="absmax")
     return schemes | quantize_weights(model, rounded, accuracy_level=_FLOAT_KERNEL)
 
 

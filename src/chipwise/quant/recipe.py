@@ -9,7 +9,7 @@ from typing import Literal
 from chipwise.check.recipe_name import parse_recipe_name, why_not_built
 from chipwise.errors import InputError
 
-Algorithm = Literal["mse", "gptq"]
+Algorithm = Literal["mse", "gptq", "absmax"]
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,8 @@ class Recipe:
         embed_bits: Bits of the embedding, of which a token reads one row.
         symmetric: Whether the weights' zero_point is the middle of the range.
         algorithm: ``mse`` searches each group's scale for the least error; ``gptq`` makes up for the error in the
-            columns that follow, by the inputs seen in calibration.
+            columns that follow, by the inputs seen in calibration; ``absmax`` sets each scale by the largest magnitude,
+            as a vendor's toolkit does by default.
         explicit: Whether the user named the granularity, so that no other may take its place.
     """
 

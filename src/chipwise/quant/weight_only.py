@@ -171,6 +171,7 @@ class _LazyBlockwise:
         self.rows, self.columns = (shape[1], shape[0]) if transposed else (shape[0], shape[1])
         self.bits = bits
         self._tensor, self._transposed, self._hessian = tensor, transposed, hessian
+        self._searched = recipe.algorithm != "absmax"
         grid = kind_of_grid(self._matrix()) if keep else None
         self.kept, self.has_rest = grid is not None, grid == "real"
         self.group_size = _fitting_group(self.columns, recipe, name)
@@ -225,7 +226,7 @@ class _LazyBlockwise:
             else:
                 # At 8 bits rounding loses next to nothing, and the embedding is no product.
                 hessian = self._hessian() if self.bits < 8 else None
-                result = _quantized(self._matrix(), hessian, self.scheme)
+                result = _quantized(self._matrix(), hessian, self.scheme, searched=self._searched)
         self._parts_left -= 1
         self._last = result if self._parts_left > 0 else None
         return result
@@ -237,11 +238,13 @@ class _LazyBlockwise:
 
 
 def _quantized(
-    matrix: npt.NDArray[np.float32], hessian: npt.NDArray[np.float32] | None, scheme: TensorScheme
+    matrix: npt.NDArray[np.float32], hessian: npt.NDArray[np.float32] | None, scheme: TensorScheme, *, searched: bool
 ) -> BlockwiseWeight:
     group_size = scheme.group_size or matrix.shape[1]
     if hessian is None:
-        return quantize_blockwise(matrix, bits=scheme.bits, group_size=group_size, symmetric=scheme.symmetric)
+        return quantize_blockwise(
+            matrix, bits=scheme.bits, group_size=group_size, symmetric=scheme.symmetric, searched=searched
+        )
     return quantize_gptq(matrix, hessian, bits=scheme.bits, group_size=group_size, symmetric=scheme.symmetric)
 
 
