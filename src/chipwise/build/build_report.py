@@ -15,6 +15,7 @@ from chipwise.build.sizes import sizes
 from chipwise.build.stored import StoredWeight
 from chipwise.build.trial import Trial
 from chipwise.model.model import Model
+from chipwise.quant.emulation_evidence import evidence_for
 from chipwise.report.quality import Quality
 from chipwise.report.report import LayerCosine, NotRun, Report, Step
 from chipwise.target.host.machine import look
@@ -74,6 +75,7 @@ def build_report(
         hardware=hardware(look()),
         provenance=_provenance(found, data),
         emulates=emulates,
+        emulation=evidence_for(target, chosen.recipe.scheme) if emulates else (),
         samples=samples,
     )
 

@@ -18,6 +18,7 @@ def caveats(report: Report) -> tuple[str, ...]:
 def _caveats(report: Report) -> Iterator[str]:
     if report.emulates:
         yield f"Emulated: {report.emulates}'s arithmetic was computed on this machine, nothing ran on the chip."
+        yield _trust(report)
     quality = report.quality
     if quality is None:
         yield from _few(report.samples or 0, "sample")
@@ -31,6 +32,23 @@ def _caveats(report: Report) -> Iterator[str]:
         need = f"; about {max(more)} more of each would do" if more else ""
         yield f"Not enough cases to be sure of {len(unclear)} of the gates{need}."
     yield from _few(len(quality.cases), "case")
+
+
+def _trust(report: Report) -> str:
+    """How far emulation was from a simulator, where one was beside it."""
+    cosines = [figure for figure in report.emulation if figure.measure == "channel_cosine"]
+    if not cosines:
+        return "How far emulation is from it was not measured: that was done for Rockchip's chips only."
+    worst = max(cosines, key=lambda figure: figure.optimism)
+    read = (
+        f"emulated {worst.emulated:.4f}, simulated {worst.simulated:.4f}: {worst.model} on {worst.chip}, {worst.source}"
+    )
+    if worst.optimism <= 0:
+        return f"On no model measured in {worst.scheme} did it look better than the vendor's simulator ({read})."
+    return (
+        f"In {worst.scheme} it looked better than the vendor's simulator by up to {worst.optimism:.4f} of a mean "
+        f"channel cosine ({read})."
+    )
 
 
 def _few(n: int, what: str) -> Iterator[str]:

@@ -9,6 +9,7 @@ from typing import ClassVar, Literal
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from chipwise.errors import InputError
+from chipwise.report.emulation_figure import EmulationFigure
 from chipwise.report.environment import versions
 from chipwise.report.finding import Finding
 from chipwise.report.measurement import Measurement
@@ -124,6 +125,8 @@ class Report:
         versions: Versions by package.
         provenance: Where everything came from (``model source``, ``model sha256``, ``suite sha256``, ``command``).
         emulates: Name of the chip whose arithmetic was emulated; None if what was measured is what is deployed.
+        emulation: Where emulation was held against a vendor's simulator: how far to trust it. Empty if nothing was
+            emulated, or no simulator was ever beside it in this scheme.
         samples: Samples that a plain graph was verified on; None for a language model, which has cases.
         created: When, ISO 8601 in UTC.
         schema_version: Version of this format.
@@ -149,6 +152,7 @@ class Report:
     versions: dict[str, str] = field(default_factory=versions)
     provenance: dict[str, str] = field(default_factory=dict)
     emulates: str | None = None
+    emulation: tuple[EmulationFigure, ...] = ()
     samples: int | None = None
     created: str = field(default_factory=lambda: datetime.now(timezone.utc).isoformat(timespec="seconds"))
     schema_version: int = SCHEMA_VERSION
