@@ -12,10 +12,12 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
-import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import onnx_ir as ir
 import onnxruntime as ort
 from onnx_ir.passes.common import LiftConstantsToInitializersPass
@@ -23,6 +25,7 @@ from onnx_ir.passes.common import LiftConstantsToInitializersPass
 from benchmarks.machine import today
 from benchmarks.model import ROOT
 from benchmarks.results import RESULTS, Rockchip, RockchipBuild, save
+from benchmarks.simulator import simulate, toolkit_version
 from chipwise.check.infer import infer_types
 from chipwise.model.config import DecoderConfig
 from chipwise.model.decoder import GraphSpec, build_decoder
@@ -31,29 +34,27 @@ from chipwise.model.importer import load_model
 from chipwise.model.model import Model
 from chipwise.model.onnx_file_writer import save_graph
 from chipwise.quant.decoder_feeds import prompt_feed
+from chipwise.report.quality import DriftSummary
 from chipwise.rewrite.edit import inline_functions
-from chipwise.toolchain import Environment, default_root, get_toolchain, run_job
-from chipwise.toolchain.placement import placements_of
-from chipwise.toolchain.rknn_build import rknn_build_job
-from chipwise.toolchain.rknn_log import read_rknn_log
 from chipwise.verify.metrics import concatenate, drift, summarise
 
 TOKENS = 96
 CASES = 32
 _HOME_AGENT = ROOT / "models" / "home_agent"
-_EXPORTED_MASK = -1e4
+EXPORTED_MASK = -1e4
 # What chipwise's writer takes; `chipwise build` makes it smaller still where the scores measured allow it.
-_OWN_MASK = DEFAULT_MASK_VALUE
+OWN_MASK = DEFAULT_MASK_VALUE
 _W8A8 = {"quantized_dtype": "w8a8"}
 _W4A16 = {"quantized_dtype": "w4a16", "quantized_method": "group32"}
 BUILDS = (
-    ("rk3588", "w8a8", _W8A8, _EXPORTED_MASK), ("rk3588", "w8a8", _W8A8, _OWN_MASK), ("rk3588", "fp16", {}, _OWN_MASK),
-    ("rk3576", "w8a8", _W8A8, _EXPORTED_MASK), ("rk3576", "w8a8", _W8A8, _OWN_MASK),
-    ("rk3576", "w4a16_g32", _W4A16, _OWN_MASK), ("rk3566", "w8a8", _W8A8, _OWN_MASK),
-    ("rk3562", "w8a8", _W8A8, _OWN_MASK), ("rv1126b", "w8a8", _W8A8, _OWN_MASK),
+    ("rk3588", "w8a8", _W8A8, EXPORTED_MASK), ("rk3588", "w8a8", _W8A8, OWN_MASK), ("rk3588", "fp16", {}, OWN_MASK),
+    ("rk3576", "w8a8", _W8A8, EXPORTED_MASK), ("rk3576", "w8a8", _W8A8, OWN_MASK),
+    ("rk3576", "w4a16_g32", _W4A16, OWN_MASK), ("rk3566", "w8a8", _W8A8, OWN_MASK),
+    ("rk3562", "w8a8", _W8A8, OWN_MASK), ("rv1126b", "w8a8", _W8A8, OWN_MASK),
 )  # fmt: skip
 
 Answer = tuple[int, list[int]]
+Logits = npt.NDArray[Any]
 
 
 def texts(model: Model) -> tuple[list[list[int]], list[Answer]]:
@@ -99,33 +100,31 @@ def measure(model: Model, chip: str, scheme: str, options: dict[str, str], mask:
         feeds = [prompt_feed(graph, tokens, mask_value=mask) for _, tokens in answers]
         wanted = [session.run(["logits"], {name: feed[name] for name in names})[0] for feed in feeds]
         known = [prompt_feed(graph, tokens, mask_value=mask) for tokens in calibration]
-        job = rknn_build_job(
-            path,
-            config={"target_platform": chip, **options},
-            calibration=[np.stack([feed[name] for feed in known]) for name in names] if options else None,
-            inputs=[np.stack([feed[name] for feed in feeds]) for name in names],
-        )
-        began = time.perf_counter()
-        with run_job(Environment(get_toolchain("rknn"), default_root()), job) as done:
-            built_s = time.perf_counter() - began
-            arrays = np.load(done.folder / "outputs.npz")
-            found = next(arrays[key] for key in arrays.files if arrays[key].shape[-1] == wanted[0].shape[-1])
-            size_bytes, peak_bytes = (done.folder / "model.rknn").stat().st_size, done.peak_bytes
-            log = read_rknn_log(done.stdout.read_text("utf-8", "replace") + done.stderr.read_text("utf-8", "replace"))
-    (placement,) = placements_of(log)
+        made = simulate(path, chip, options, known, feeds)
+    total = next_tokens(answers, wanted, made.outputs)
+    return RockchipBuild(
+        chip=chip, scheme=scheme, mask_value=mask, kl_mean_nats=total.kl_mean_nats, top1_agreement=total.top1_agreement,
+        positions=total.positions, size_bytes=made.size_bytes, operators=made.operators,
+        cpu_operators=made.cpu_operators, build_s=made.build_s, peak_bytes=made.peak_bytes,
+    )  # fmt: skip
+
+
+def next_tokens(answers: Sequence[Answer], wanted: Sequence[Logits], outputs: Mapping[str, Logits]) -> DriftSummary:
+    """Next-token distributions of a candidate against the float graph's, at the tokens of the answers.
+
+    Args:
+        answers: What was run.
+        wanted: The float graph's logits of each.
+        outputs: The candidate's outputs, stacked, the logits among them.
+    """
+    found = next(array for array in outputs.values() if array.shape[-1] == wanted[0].shape[-1])
     parts = []
     for (start, tokens), ours, theirs in zip(answers, wanted, found, strict=True):
         rows = slice(start - 1, len(tokens) - 1)
         vocab = ours.shape[-1]
         targets = np.array(tokens[start:], np.int64)
         parts.append(drift(ours.reshape(-1, vocab)[rows], theirs.reshape(-1, vocab)[rows].astype(np.float32), targets))
-    total = summarise(concatenate(parts))
-    operators = sum(len(segment.layers) for segment in placement.segments)
-    return RockchipBuild(
-        chip=chip, scheme=scheme, mask_value=mask, kl_mean_nats=total.kl_mean_nats, top1_agreement=total.top1_agreement,
-        positions=total.positions, size_bytes=size_bytes, operators=operators,
-        cpu_operators=len(placement.cpu_operators), build_s=built_s, peak_bytes=peak_bytes,
-    )  # fmt: skip
+    return summarise(concatenate(parts))
 
 
 def main() -> int:
@@ -140,10 +139,7 @@ def main() -> int:
             f"{one.cpu_operators} of {one.operators} operators on the CPU, {one.build_s:.0f} s",
             flush=True,
         )
-    toolkit = "rknn-toolkit2 " + next(
-        pin.version for step in get_toolchain("rknn").steps for pin in step.pins if pin.package == "rknn-toolkit2"
-    )
-    save(Rockchip(today(), toolkit, "home_agent", TOKENS, CASES, tuple(builds)), RESULTS / "rockchip.json")
+    save(Rockchip(today(), toolkit_version(), "home_agent", TOKENS, CASES, tuple(builds)), RESULTS / "rockchip.json")
     return 0
 
 

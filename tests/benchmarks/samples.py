@@ -4,6 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from benchmarks.chip_results import (
+    Agreement,
+    Compared,
+    ModelBuild,
+    ModelWords,
+    RockchipEmulation,
+    RockchipModels,
+)
 from benchmarks.results import (
     BuildStep,
     BuildTime,
@@ -74,3 +82,25 @@ def build_time() -> BuildTime:
 
 def write_memory() -> WriteMemory:
     return WriteMemory("2026-01-02", "Tiny", {}, (Written("fused", 500_000_000, 150_000_000, 1, 0.3),), 1.3, True)
+
+
+def rockchip_models() -> RockchipModels:
+    good, bad = Agreement(0.999, 0.998, 0.9712), Agreement(0.96, 0.95, 0.12)
+    tokens = Agreement(None, None, None, 0.02, 0.97)
+    builds = (
+        ModelBuild("net", "rk3588", "w8a8", "chipwise", "", "passed", good, 2_500_000, 40, 3, 12.4, 600_000_000),
+        ModelBuild("net", "rk3588", "w8a8", "toolkit", "", "", bad, 2_600_000, 38, 5, 9.0, 500_000_000),
+        ModelBuild("vad", "rk3588", "fp16", "chipwise", refused="If is control flow"),
+        ModelBuild("vad", "rk3588", "fp16", "toolkit", refused="load_onnx: a dynamic graph"),
+        ModelBuild("lm", "rk3576", "w4a16", "chipwise", "", "failed", tokens, 10, 1, 0, 2.0),
+    )  # fmt: skip
+    return RockchipModels("2026-11-30", "toolkit 1.0", (ModelWords("net", "a net; images"),), builds)
+
+
+def rockchip_emulation() -> RockchipEmulation:
+    compared = (
+        Compared("net", "rk3588", "w8a8", 8, Agreement(0.99, 0.9991, 0.99), Agreement(0.99, 0.9982, 0.98)),
+        Compared("lm", "rk3588", "w8a8", 8, Agreement(1, 0.9, 0.8, 0.01, 0.99), Agreement(1, 0.95, 0.9, 0.02, 0.98)),
+        Compared("conv", "rk3576", "w4a16_g32", 8, None, None, "no weight can be stored so"),
+    )
+    return RockchipEmulation("2026-11-30", "toolkit 1.0", compared)

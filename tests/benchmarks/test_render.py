@@ -15,6 +15,8 @@ def results(tmp_path: Path) -> Path:
     save(samples.decode_prefill(), tmp_path / "decode_prefill.json")
     save(samples.engine_drift(), tmp_path / "drift.json")
     save(samples.rockchip(), tmp_path / "rockchip.json")
+    save(samples.rockchip_models(), tmp_path / "rockchip_models.json")
+    save(samples.rockchip_emulation(), tmp_path / "rockchip_emulation.json")
     save(samples.build_time(), tmp_path / "build_time.json")
     save(samples.write_memory(), tmp_path / "write_memory.json")
     (tmp_path / "tried.md").write_text("## What was tried\n\nThis and that.\n")
@@ -37,14 +39,14 @@ def test_the_page_shows_rates_ratios_goals_and_what_is_missing(results: Path) ->
 
 
 def test_a_bundle_that_failed_its_gate_is_named(results: Path) -> None:
-    assert "failed" not in render.render(results)
+    assert "gate **failed" not in render.render(results)
     save(samples.decode_prefill(gate_passed=False), results / "decode_prefill.json")
     assert "The bundle's gate **failed**." in render.render(results)
 
 
 def test_what_was_not_run_is_said_to_be_not_run(tmp_path: Path) -> None:
     page = render.render(tmp_path, tmp_path / "none.md")
-    assert page.count("Not run: `python -m benchmarks.") == 5
+    assert page.count("Not run: `python -m benchmarks.") == 7
 
 
 def test_check_tells_an_old_page(results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:

@@ -6,13 +6,14 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from benchmarks.chip_results import RockchipEmulation, RockchipModels
 from benchmarks.results import RESULTS, BuildTime, DecodePrefill, Drift, Rockchip, WriteMemory, load, save
 from benchmarks.summary import rate, ratios
 from tests.benchmarks import samples
 
 KINDS = {
     "decode_prefill": DecodePrefill, "drift": Drift, "build_time": BuildTime, "rockchip": Rockchip,
-    "write_memory": WriteMemory,
+    "write_memory": WriteMemory, "rockchip_models": RockchipModels, "rockchip_emulation": RockchipEmulation,
 }  # fmt: skip
 
 
