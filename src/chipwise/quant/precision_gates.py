@@ -12,7 +12,7 @@ import numpy as np
 import onnx_ir as ir
 
 from chipwise.errors import RewriteError
-from chipwise.quant.affine import affine
+from chipwise.quant.affine import Affine, affine
 from chipwise.quant.calibration import ValueRange
 from chipwise.quant.pairs import add_initializer
 from chipwise.quant.product_groups import ProductGroup
@@ -49,9 +49,14 @@ def add_precision_gates(model: ir.Model, groups: Sequence[ProductGroup], ranges:
         gate = _gate(graph, gates, place)
         products = {values[name].producer() for name in group.outputs}
         read = values[group.value]
-        _switch(graph, read, gate, ranges, [(node, i) for node, i in read.uses() if node in products and i == 0])
+        uses = [(node, i) for node, i in read.uses() if node in products and i == 0]
+        _switch(graph, read, gate, _scale(ranges, group.value), uses)
         for name in group.outputs:
-            _switch(graph, values[name], gate, ranges, list(values[name].uses()))
+            value = values[name]
+            # A product right behind this one reads what is stored of it.
+            values[name] = _switch(graph, value, gate, _scale(ranges, name), list(value.uses()))
+            if value.is_graph_output():
+                _keep_output_name(graph, value, values[name])
 
 
 def _gate(graph: ir.Graph, gates: ir.Value, place: int) -> ir.Value:
@@ -63,18 +68,17 @@ def _gate(graph: ir.Graph, gates: ir.Value, place: int) -> ir.Value:
     return node.outputs[0]
 
 
-def _switch(
-    graph: ir.Graph,
-    value: ir.Value,
-    gate: ir.Value,
-    ranges: Mapping[str, ValueRange],
-    uses: Sequence[tuple[ir.Node, int]],
-) -> None:
-    name = str(value.name)
+def _scale(ranges: Mapping[str, ValueRange], name: str) -> Affine:
     if name not in ranges:
         raise RewriteError("it was not calibrated", where=f"value {name}")
-    scale = affine(ranges[name].low, ranges[name].high)
-    prefix = f"{name}.gate{len(graph.initializers)}"
+    return affine(ranges[name].low, ranges[name].high)
+
+
+def _switch(
+    graph: ir.Graph, value: ir.Value, gate: ir.Value, scale: Affine, uses: Sequence[tuple[ir.Node, int]]
+) -> ir.Value:
+    """Let some users of a value read what its gate leaves of it, which is returned."""
+    prefix = f"{GATES}.{len(graph.initializers)}"
     parts = [
         add_initializer(graph, f"{prefix}.scale", np.asarray(scale.scale)),
         add_initializer(graph, f"{prefix}.zero_point", np.array(scale.zero_point, scale.dtype)),
@@ -92,10 +96,9 @@ def _switch(
         graph.insert_after(producer, nodes)
     else:
         graph.insert_before(uses[0][0], nodes)
-    if value.is_graph_output():
-        _keep_output_name(graph, value, switched.outputs[0])
     for user, index in uses:
         user.replace_input_with(index, switched.outputs[0])
+    return switched.outputs[0]
 
 
 def _keep_output_name(graph: ir.Graph, value: ir.Value, switched: ir.Value) -> None:
