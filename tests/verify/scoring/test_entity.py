@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -94,3 +96,10 @@ def test_whole_values(one: str, other: str, same: bool) -> None:
     assert same_value(one, other) == same
     assert not same_value("cam-12", "cam 12")
     assert same_value("cam-12", "cam 12", ALL)
+
+
+@pytest.mark.parametrize("piece", ["1", "1,", "点", "一", "一点", "7:", "a-", " ", "十", '"', "下午", "1.5 k"])
+def test_long_rows_of_anything_are_read_in_time_that_grows_with_them(piece: str) -> None:
+    start = time.perf_counter()
+    missing_entities(["19:30", "26 kg", "cam-1"], piece * 20_000, ALL)
+    assert time.perf_counter() - start < 5

@@ -12,16 +12,18 @@ _EVENING = ("下午", "傍晚", "晚上", "夜里", "p.m.", "pm", "p.m")
 _NOON = ("中午",)
 _BEFORE = "|".join((*_MORNING[:5], *_EVENING[:4], *_NOON))
 _AFTER = r"a\.m\.?|p\.m\.?|am|pm"
+# No hour and no minute has more characters; without a limit long rows of them would cost their square.
+_SHORT_RUN = f"(?<!{RUN[:-1]}){RUN[:-1]}{{1,3}}(?!{RUN[:-1]})"
 _PARTS = {"半": 30, "一刻": 15, "三刻": 45, "整": 0, "钟": 0, "": 0}
 
 _DIGITAL = re.compile(
-    rf"(?P<before>{_BEFORE})?\s*(?<![\d.:])(?P<hour>\d{{1,2}}):(?P<minute>\d{{2}})(?::(?P<second>\d{{2}}))?"
+    rf"(?:(?P<before>{_BEFORE})\s*)?(?<![\d.:])(?P<hour>\d{{1,2}}):(?P<minute>\d{{2}})(?::(?P<second>\d{{2}}))?"
     rf"(?![\d:]|\.\d)(?:\s*(?P<after>{_AFTER})(?![a-z]))?"
 )
 _HOUR_ONLY = re.compile(rf"(?<![\d.:a-z_-])(?P<hour>\d{{1,2}})\s*(?P<after>{_AFTER})(?![a-z])")
 _SPOKEN = re.compile(
-    rf"(?P<before>{_BEFORE})?\s*(?<![\d.:])(?P<hour>\d{{1,2}}|{RUN})\s*[点時时]"
-    rf"(?P<part>半|一刻|三刻|整|钟|\s*(?P<minute>\d{{1,2}}|{RUN})分?|)"
+    rf"(?:(?P<before>{_BEFORE})\s*)?(?<![\d.:])(?P<hour>\d{{1,2}}|{_SHORT_RUN})\s?[点時时]"
+    rf"(?P<part>半|一刻|三刻|整|钟|\s?(?P<minute>\d{{1,2}}|{_SHORT_RUN})分?|)"
 )
 
 
