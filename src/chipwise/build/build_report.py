@@ -119,16 +119,13 @@ def _decoder_figures(candidate: CompiledDecoder, target: str) -> dict[str, str]:
         for role, part in candidate.parts.items()
     ]
     plan = candidate.plan
-    kept = [] if plan is None else plan.kept
-    more = sum(one.group.weight_count for one in kept)
     return {
         "figures": f"{target} simulated on this machine by {_TOOLKIT} {version}",
         "toolkit": f"{_TOOLKIT} {version}; it took {candidate.duration_s:.1f} s and {candidate.peak_bytes} bytes of "
         "memory at most",
         "placement": candidate.placed(),
         "compiled files": "; ".join(files),
-        "kept in float16": "nothing" if plan is None else f"{len(kept)} of {len(plan.damages)} groups of products, "
-        f"{more} bytes more than in 8 bits, and all operators without weights",
+        "kept in float16": "nothing" if plan is None else plan.line(),
     }  # fmt: skip
 
 

@@ -44,6 +44,19 @@ class CompiledPart:
     placement: Placement | None
     findings: tuple[Finding, ...]
 
+    def placed(self) -> str:
+        """Where it runs, in words."""
+        if self.placement is None:
+            return "placed where the log does not say"
+        npu = f"{self.placement.npu_operators} operators on the NPU in {self.placement.npu_segments} segment(s)"
+        if not self.placement.cpu_operators:
+            return f"{npu}, none on the CPU"
+        named = ", ".join(sorted({one.layer.op_type for one in self.placement.cpu_operators}))
+        return (
+            f"{npu}, {len(self.placement.cpu_operators)} on the CPU ({named}), "
+            f"which read and write {self.placement.crossing_bytes} bytes"
+        )
+
 
 @dataclass(frozen=True)
 class CompiledDecoder:
@@ -130,7 +143,7 @@ class CompiledDecoder:
 
     def placed(self) -> str:
         """Where it runs, in words."""
-        return "; ".join(f"{role}: {_placed(part.placement)}" for role, part in self.parts.items())
+        return "; ".join(f"{role}: {part.placed()}" for role, part in self.parts.items())
 
 
 def _float16_cycles(placement: Placement | None) -> dict[str, int]:
@@ -144,16 +157,3 @@ def _cost(weights: Sequence[str], cycles: Mapping[str, int]) -> str:
     stems = [weight.removeprefix("model.").removesuffix(".weight") for weight in weights]
     found = [n for name, n in cycles.items() if any(f":{stem}#" in f"{name}#" for stem in stems)]
     return f", {sum(found)} cycles of a prefill" if found else ""
-
-
-def _placed(placement: Placement | None) -> str:
-    if placement is None:
-        return "unknown: the log shows no placement"
-    npu = f"{placement.npu_operators} operators on the NPU in {placement.npu_segments} segment(s)"
-    if not placement.cpu_operators:
-        return f"{npu}, none on the CPU"
-    named = ", ".join(sorted({one.layer.op_type for one in placement.cpu_operators}))
-    return (
-        f"{npu}, {len(placement.cpu_operators)} on the CPU ({named}), "
-        f"which read and write {placement.crossing_bytes} bytes"
-    )

@@ -7,7 +7,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Protocol
 
-from chipwise.build.candidate import Candidate
 from chipwise.build.chip_toolchain import installed_toolchain
 from chipwise.build.float16_plan import Aim
 from chipwise.build.graph_files import GraphFiles
@@ -47,7 +46,7 @@ class DecoderGraphs(Protocol):
 
     def candidate(
         self, recipe: Recipe, reference: GraphFiles, calibration: Sequence[Sequence[int]], *, progress: Progress
-    ) -> Candidate:
+    ) -> GraphFiles:
         """The model in a recipe's precision."""
         ...
 
@@ -61,7 +60,7 @@ def graphs_for(
     context: int,
     folder: Path,
     stack: ExitStack,
-) -> DecoderGraphs:
+) -> DecoderGraphs | RknnDecoderGraphs:
     """Fused graphs for CPUs; for chips what their toolkit compiles, or static graphs that emulate the chip.
 
     ``stack`` ends the toolkit's simulators.

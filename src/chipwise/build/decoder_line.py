@@ -18,6 +18,7 @@ from chipwise.build.line import Workplace, for_outcome
 from chipwise.build.options import BuildOptions
 from chipwise.build.recipes import recipes_to_try
 from chipwise.build.result import BuildResult
+from chipwise.build.rknn_decoder import RknnDecoderGraphs
 from chipwise.build.texts import Texts, gather_texts
 from chipwise.build.trial import Trial, run_trial, with_answers
 from chipwise.check.run import check
@@ -132,7 +133,7 @@ class DecoderLine:
     def _try(
         self,
         recipe: Recipe,
-        graphs: DecoderGraphs,
+        graphs: DecoderGraphs | RknnDecoderGraphs,
         reference: GraphFiles,
         texts: Texts,
         place: Workplace,
@@ -141,10 +142,14 @@ class DecoderLine:
     ) -> Trial:
         log = place.log
         candidate: Candidate = reference
-        if recipe.quantizes:
+        if not recipe.quantizes:
+            pass
+        elif isinstance(graphs, RknnDecoderGraphs):
+            candidate = graphs.compiled(recipe, reference, texts.calibration, log)
+        else:
             with log.step(f"quantize {recipe.name}") as note:
                 candidate = graphs.candidate(recipe, reference, texts.calibration, progress=log.listener.progress)
-                note.text = f"{_megabytes(candidate)} MB{_described(candidate)}"
+                note.text = f"{_megabytes(candidate)} MB{_as_given(candidate)}{_emulated(candidate)}"
         with log.step(f"verify {recipe.name}") as note:
             progress = log.listener.progress
             trial = run_trial(recipe, reference, candidate, self.model, texts, self.options, progress, tried=tried)
@@ -152,19 +157,13 @@ class DecoderLine:
         return trial
 
 
-def _megabytes(graphs: Candidate) -> int:
+def _megabytes(graphs: GraphFiles) -> int:
     return graphs.weights_bytes // 1_000_000
 
 
 def _prepared(chosen: Trial) -> tuple[RewriteStep, ...]:
     """What was rewritten for a toolkit beyond what the reference shows."""
     return chosen.candidate.steps if isinstance(chosen.candidate, CompiledDecoder) else ()
-
-
-def _described(graphs: Candidate) -> str:
-    if isinstance(graphs, CompiledDecoder):
-        return f" compiled, {graphs.placed()}; the toolkit took {graphs.peak_bytes // 1_000_000} MB"
-    return f"{_as_given(graphs)}{_emulated(graphs)}"
 
 
 def _as_given(graphs: GraphFiles) -> str:

@@ -23,7 +23,7 @@ _ROWS = 24
 _SINGLE_TEXTS = 4
 _JOINT_TEXTS = 32
 # Weights are not rounded in the measurement, and the chip's own arithmetic differs a little.
-_MARGIN = 0.7
+_MARGIN = 0.85
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,18 @@ class Float16Plan:
     kept: tuple[GroupDamage, ...]
     damages: tuple[GroupDamage, ...]
     left: Drifted
+
+    @property
+    def more_bytes(self) -> int:
+        """Bytes that the kept weights take more than in 8 bits."""
+        return sum(one.group.weight_count for one in self.kept)
+
+    def line(self) -> str:
+        """What is kept, in words."""
+        return (
+            f"{len(self.kept)} of {len(self.damages)} groups of products, {self.more_bytes} bytes more than in 8 bits, "
+            "and all operators without weights"
+        )
 
 
 def emulated_drift(graphs: PortableGraphs, texts: Sequence[Sequence[int]], threads: int, progress: Progress) -> Drifted:

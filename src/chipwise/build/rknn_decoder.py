@@ -18,11 +18,11 @@ from chipwise.build.portable_graphs import PortableGraphs
 from chipwise.build.repaired_decoder import RepairedDecoder, repair_decoder, round_decoder
 from chipwise.build.rknn_compiler import quantization, stacks
 from chipwise.build.rknn_source import RknnSource, write_source
+from chipwise.build.steps import StepLog
 from chipwise.engine.onnxruntime.decoder_graph import DecoderGraph
 from chipwise.errors import ToolchainError
 from chipwise.files import writing
 from chipwise.model.rknn_file import read_rknn_file
-from chipwise.quant.calibration import Progress
 from chipwise.quant.decoder_feeds import prompt_feed
 from chipwise.quant.recipe import Recipe
 from chipwise.report.report import RewriteStep
@@ -78,10 +78,10 @@ class RknnDecoderGraphs:
         """The toolkit quantizes with samples; only float16 needs none."""
         return recipe.weight_bits < 16
 
-    def candidate(
-        self, recipe: Recipe, reference: GraphFiles, calibration: Sequence[Sequence[int]], *, progress: Progress
+    def compiled(
+        self, recipe: Recipe, reference: GraphFiles, calibration: Sequence[Sequence[int]], log: StepLog
     ) -> CompiledDecoder:
-        """The compiled pair in a recipe's precision.
+        """The compiled pair in a recipe's precision, made in steps of their own.
 
         Integer activations are first measured by emulation. Where they lose too much, the model is rotated, and the
         products that still cost most stay in float16, with all operators that have no weights.
@@ -93,31 +93,47 @@ class RknnDecoderGraphs:
         """
         # The simulators of the recipe before take memory that this one needs.
         self.stack.close()
-        decoder, plan = self._planned(recipe, reference, calibration, progress)
-        source = write_source(
-            decoder, self.target, f"{recipe.name}.source", self.folder, prompt=calibration[0], threads=self.threads
-        )
-        kept = [] if plan is None else [(one.group, one.kl_nats) for one in plan.kept]
-        names = source.product_weights([weight for group, _ in kept for weight in group.weights])
-        rules = None if plan is None else {"op_types": _WEIGHTLESS, "weights": tuple(names)}
-        samples = self._samples(source, calibration) if self.calibrates(recipe) else {}
-        parts = {
-            role: self._compile(f"{recipe.name}.{role}", recipe, path, samples.get(role), rules)
-            for role, path in source.files.files.items()
-        }
+        decoder, plan = self._planned(recipe, reference, calibration, log)
+        with log.step("prepare for the toolkit") as note:
+            source = write_source(
+                decoder, self.target, f"{recipe.name}.source", self.folder, prompt=calibration[0], threads=self.threads
+            )
+            samples = self._samples(source, calibration) if self.calibrates(recipe) else {}
+            note.text = source.steps[-1].note
+        rules: dict[str, Sequence[str]] | None = None
+        if plan is not None:
+            kept = source.product_weights([weight for one in plan.kept for weight in one.group.weights])
+            rules = {"op_types": _WEIGHTLESS, "weights": kept}
+        parts = {}
+        for role, path in source.files.files.items():
+            with log.step(f"compile {recipe.name} {role}") as note:
+                part = parts[role] = self._compile(f"{recipe.name}.{role}", recipe, path, samples.get(role), rules)
+                note.text = (
+                    f"{part.file.file_bytes} bytes for {self.target.chip.name}, {part.placed()}; "
+                    f"the toolkit took {part.job.result.peak_bytes // 1_000_000} MB"
+                )
         return CompiledDecoder(parts, source.files.context or 0, decoder.graphs.mask_value, source.steps, plan)
 
     def _planned(
-        self, recipe: Recipe, reference: GraphFiles, calibration: Sequence[Sequence[int]], progress: Progress
+        self, recipe: Recipe, reference: GraphFiles, calibration: Sequence[Sequence[int]], log: StepLog
     ) -> tuple[RepairedDecoder, Float16Plan | None]:
-        whole = RepairedDecoder(self.plain, reference)
+        whole, progress = RepairedDecoder(self.plain, reference), log.listener.progress
         if not recipe.integer_activations:
             return whole, None
-        if self.aim.met_by(emulated_drift(self.plain, calibration, self.threads, progress)):
+        with log.step(f"emulate {recipe.name}") as note:
+            plain = emulated_drift(self.plain, calibration, self.threads, progress)
+            survives = self.aim.met_by(plain)
+            note.text = f"as it is {plain.line()}: {'survives' if survives else 'to be repaired'}"
+        if survives:
             return whole, None
-        repaired = repair_decoder(self.plain, reference, calibration, self.folder / "repaired", self.threads)
-        plan = plan_float16(repaired.graphs, calibration, self.aim, self.threads, progress)
-        rounded = round_decoder(repaired, plan, calibration, self.folder / "rounded", self.threads, progress)
+        with log.step("equalize and rotate") as note:
+            repaired = repair_decoder(self.plain, reference, calibration, self.folder / "repaired", self.threads)
+            note.text = "; ".join(step.note for step in repaired.steps)
+        with log.step("choose float16") as note:
+            plan = plan_float16(repaired.graphs, calibration, self.aim, self.threads, progress)
+            note.text = f"{plan.line()}; {plan.left.line()} left"
+        with log.step("round weights"):
+            rounded = round_decoder(repaired, plan, calibration, self.folder / "rounded", self.threads, progress)
         return rounded, plan
 
     def _samples(self, source: RknnSource, texts: Sequence[Sequence[int]]) -> dict[str, list[Feed]]:
