@@ -78,8 +78,8 @@ class Planted:
         return name in self._source
 
 
-def scaled(index: int, factor: float, axis: int = 0) -> Callable[[np.ndarray], np.ndarray]:
-    """A change that makes one row (axis 0) or column (axis 1) of a matrix larger."""
+def scaled(index: int | list[int], factor: float, axis: int = 0) -> Callable[[np.ndarray], np.ndarray]:
+    """A change that makes some rows (axis 0) or columns (axis 1) of a matrix larger."""
 
     def change(matrix: np.ndarray) -> np.ndarray:
         matrix[(slice(None),) * axis + (index,)] *= factor
