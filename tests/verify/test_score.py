@@ -85,6 +85,9 @@ def test_totals() -> None:
     assert quality.prompt is not None
     assert quality.answer.positions == 8
     assert quality.prompt.positions == 4
+    low, high = quality.answer.kl_mean_interval or (0.0, 0.0)
+    assert quality.answer.kl_mean_nats == pytest.approx(0.5)
+    assert 0 <= low < quality.answer.kl_mean_nats < high
     assert quality.answers_changed == 3
     assert quality.not_run == ("long",)
     assert [case.id for case in quality.worst(10)] == ["broke", "fixed", "unscored"]
@@ -126,6 +129,7 @@ def test_nothing_ran() -> None:
     assert quality.not_run == ("same", "broke")
     assert quality.answer is not None
     assert math.isnan(quality.answer.kl_mean_nats)
+    assert quality.answer.kl_mean_interval is None
 
 
 def test_the_text_of_an_answer_ends_before_its_end_token_only() -> None:

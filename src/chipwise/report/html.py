@@ -140,11 +140,15 @@ def _quality_tiles(quality: Quality) -> list[Tile]:
         drift = quality.answer
         tokens = f"of {drift.positions:,} answer tokens"
         tiles.append(Tile("Same next token", html_format.percent(drift.top1_agreement), tokens))
-        note = f"mean; 95th percentile {html_format.number(drift.kl_p95_nats)}"
+        note = f"mean{_between(drift.kl_mean_interval)}; 95th percentile {html_format.number(drift.kl_p95_nats)}"
         tiles.append(Tile("KL divergence", html_format.number(drift.kl_mean_nats), note, "nats"))
         changed = f"of {len(quality.cases):,} cases"
         tiles.append(Tile("Answers changed", f"{quality.answers_changed:,}", changed))
     return tiles
+
+
+def _between(ends: tuple[float, float] | None) -> str:
+    return f", {html_format.number(ends[0])} to {html_format.number(ends[1])}" if ends else ""
 
 
 def _charts(quality: Quality) -> list[list[tuple[str, Markup]]]:

@@ -26,6 +26,7 @@ class DriftSummary:
         perplexity_candidate: The candidate's on the same tokens at the same positions.
         nonfinite_reference: Positions where the reference's logits hold a NaN or infinity.
         nonfinite_candidate: The candidate's.
+        kl_mean_interval: Interval of 95 % of the mean divergence, by bootstrap over cases; None if it was not computed.
     """
 
     positions: int
@@ -38,6 +39,7 @@ class DriftSummary:
     perplexity_candidate: float
     nonfinite_reference: int
     nonfinite_candidate: int
+    kl_mean_interval: Interval | None = None
 
     @property
     def perplexity_ratio(self) -> float:

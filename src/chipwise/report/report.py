@@ -14,6 +14,7 @@ from chipwise.report.environment import versions
 from chipwise.report.finding import Finding
 from chipwise.report.measurement import Measurement
 from chipwise.report.quality import Quality
+from chipwise.report.repair import KeptInFloat16, LayerLoss, RepairTry
 from chipwise.report.verdict import Verdict
 
 SCHEMA_VERSION = 1
@@ -127,6 +128,9 @@ class Report:
         emulates: Name of the chip whose arithmetic was emulated; None if what was measured is what is deployed.
         emulation: Where emulation was held against a vendor's simulator: how far to trust it. Empty if nothing was
             emulated, or no simulator was ever beside it in this scheme.
+        repairs: What was tried so that recipes pass their gates; empty if the first try passed.
+        losses: Each layer of a compiled graph against float, by its toolkit's account.
+        kept_float16: What a quantized graph keeps in float16, and the cost.
         samples: Samples that a plain graph was verified on; None for a language model, which has cases.
         created: When, ISO 8601 in UTC.
         schema_version: Version of this format.
@@ -153,6 +157,9 @@ class Report:
     provenance: dict[str, str] = field(default_factory=dict)
     emulates: str | None = None
     emulation: tuple[EmulationFigure, ...] = ()
+    repairs: tuple[RepairTry, ...] = ()
+    losses: tuple[LayerLoss, ...] = ()
+    kept_float16: tuple[KeptInFloat16, ...] = ()
     samples: int | None = None
     created: str = field(default_factory=lambda: datetime.now(timezone.utc).isoformat(timespec="seconds"))
     schema_version: int = SCHEMA_VERSION

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from chipwise.model.tokenizer import Tokenizer
 from chipwise.report.quality import CaseResult, Fidelity, Quality
 from chipwise.verify.case import Case
+from chipwise.verify.certainty.bootstrap import bootstrap_mean
 from chipwise.verify.compare import CaseComparison, Comparison
 from chipwise.verify.generate import Answer
 from chipwise.verify.matrix import domain_matrix
-from chipwise.verify.metrics import along_answer, concatenate, histogram, summarise
+from chipwise.verify.metrics import PositionDrift, along_answer, concatenate, histogram, summarise
 
 
 def score_comparison(cases: Sequence[Case], comparison: Comparison, tokenizer: Tokenizer) -> Quality:
@@ -38,13 +41,21 @@ def score_comparison(cases: Sequence[Case], comparison: Comparison, tokenizer: T
         cases=results,
         fidelity=_fidelity(results),
         matrix=domain_matrix(results),
-        answer=summarise(answer),
+        answer=replace(summarise(answer), kl_mean_interval=_kl_interval(answers)),
         prompt=summarise(prompt),
         histogram=histogram(prompt, answer),
         by_position=along_answer(answers),
         self_checks=comparison.self_checks,
         not_run=tuple(cases[i].id for i in comparison.too_long),
     )
+
+
+def _kl_interval(answers: Sequence[PositionDrift]) -> tuple[float, float] | None:
+    """The interval of the mean divergence over tokens; whole cases are drawn, for tokens of one drift together."""
+    finite = [answer.kl_nats[np.isfinite(answer.kl_nats)] for answer in answers]
+    if not sum(map(len, finite)):
+        return None
+    return bootstrap_mean([float(kl.sum()) for kl in finite], [len(kl) for kl in finite])
 
 
 def score_answers(
