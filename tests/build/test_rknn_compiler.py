@@ -33,7 +33,7 @@ def toolkit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def _net(files: Path, out: Path, recipe: str = "w8a8", target: str = fake_rknn.CHIP, **changes: Any) -> BuildResult:
-    fields: dict[str, Any] = {"samples": files / "images.npz", "threads": 1}
+    fields: dict[str, Any] = {"samples": files / "images.npz", "threads": 1, "repair": False}
     return build(BuildOptions(str(files / "net.onnx"), target, out, recipe, **(fields | changes)))
 
 

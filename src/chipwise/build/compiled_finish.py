@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import onnx_ir as ir
 
@@ -12,6 +13,7 @@ from chipwise.build.finish import Made, commit
 from chipwise.build.graph_finish import described, not_run
 from chipwise.build.graph_result import GraphResult
 from chipwise.build.options import BuildOptions
+from chipwise.build.repair_report import repair_fields
 from chipwise.bundle import BundleWriter, EngineSpec, GraphTest, Manifest, ModelInfo, keep_graph_test
 from chipwise.bundle.manifest import GRAPH, TEST_INPUTS, TEST_OUTPUTS
 from chipwise.errors import BundleError
@@ -60,7 +62,7 @@ def write_compiled_bundle(
             found, steps, {}, weights_bytes=0, data={"samples": found.samples.source}, layers=chosen.outputs,
             not_run=tuple(not_run(found.samples)), samples=len(found.samples.held_out),
         )  # fmt: skip
-        return commit(writer, manifest, report)
+        return commit(writer, manifest, replace(report, **repair_fields(found.benches)))
 
 
 def _self_test(found: GraphResult, graph: CompiledGraph) -> tuple[GraphTest, bytes, bytes] | None:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from chipwise.model.rknn_file import RknnFile
 from chipwise.report import Finding
 from chipwise.toolchain.placement import Placement
+from chipwise.toolchain.rknn_accuracy import RknnLayerError
 
 Outputs = Mapping[str, npt.NDArray[Any]]
 """Arrays by the name of the graph's output."""
@@ -30,6 +31,7 @@ class CompiledGraph:
         findings: What to know about the build; one of severity ``error`` means that it cannot be believed.
         duration_s: How long compiling and simulating took, in seconds.
         peak_bytes: Most memory of the toolkit's processes at once, in bytes.
+        losses: Each layer against float, by the toolkit's own account.
     """
 
     path: Path
@@ -40,6 +42,7 @@ class CompiledGraph:
     findings: tuple[Finding, ...]
     duration_s: float
     peak_bytes: int
+    losses: tuple[RknnLayerError, ...] = ()
 
     @property
     def emulates(self) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 
 import onnx_ir as ir
 
@@ -13,7 +14,7 @@ from chipwise.check.infer import infer_types
 from chipwise.errors import RewriteError
 from chipwise.files import require_free
 from chipwise.model.scheme import TensorScheme
-from chipwise.quant.calibration import Progress, Ranges, calibrate
+from chipwise.quant.calibration import Progress, Ranges, ValueRange, calibrate
 from chipwise.quant.chip_weights import per_channel_ops, quantize_for_chip
 from chipwise.quant.emulate import emulate_activations, stored_values
 from chipwise.quant.graph_int8 import quantize_graph_int8, stored_schemes
@@ -30,6 +31,8 @@ from chipwise.target import Target
 
 # The first opset whose DequantizeLinear takes a scale a channel.
 _LOWEST_OPSET = 13
+
+_NONE: Mapping[str, tuple[float, float]] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -48,8 +51,16 @@ class GraphCandidates:
     folder: Path
     threads: int
 
-    def make(self, recipe: Recipe, feeds: Sequence[Feed], progress: Progress) -> GraphFile:
+    def make(
+        self, recipe: Recipe, feeds: Sequence[Feed], progress: Progress, ends: Mapping[str, tuple[float, float]] = _NONE
+    ) -> GraphFile:
         """The graph in a recipe's precision.
+
+        Args:
+            recipe: The recipe.
+            feeds: Samples to calibrate with.
+            progress: Told after each.
+            ends: The ends of values of an emulated chip, in place of those that calibration sees.
 
         Raises:
             InputError: There are no samples, or a group the user named does not fit the weights.
@@ -58,7 +69,7 @@ class GraphCandidates:
         if self.target.engine == "onnxruntime":
             made = self._on_cpu(recipe, feeds, progress)
         else:
-            made = self._emulated(recipe, feeds, progress)
+            made = self._emulated(recipe, feeds, progress, ends)
         if all(scheme.bits == 32 for scheme in made.schemes.values()):
             raise RewriteError(
                 f"no weight of the graph can be stored as {recipe.name}", where=str(self.reference.path.name),
@@ -107,12 +118,15 @@ class GraphCandidates:
         path.unlink(missing_ok=True)
         return replace(made, ranges=SeenRanges(self._load, self._known(pair_ranges(model)), _as_it_is))
 
-    def _emulated(self, recipe: Recipe, feeds: Sequence[Feed], progress: Progress) -> GraphFile:
+    def _emulated(
+        self, recipe: Recipe, feeds: Sequence[Feed], progress: Progress, ends: Mapping[str, tuple[float, float]]
+    ) -> GraphFile:
         model = self._load()
         seen: SeenRanges | None = None
         if recipe.integer_activations:
             seen = self.seen(feeds, progress)
-            emulate_activations(model, seen.ranges)
+            chosen = {name: ValueRange(*pair) for name, pair in ends.items() if name in seen.ranges}
+            emulate_activations(model, {**seen.ranges, **chosen})
         schemes = quantize_for_chip(model, recipe, per_channel_ops=per_channel_ops(self.target))
         made = self._save(model, recipe, schemes)
         return replace(made, options={"fuse_qdq": False}, emulates=self.target.name, ranges=seen)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import onnx_ir as ir
@@ -13,6 +14,7 @@ from chipwise.build.graph_file import GraphFile
 from chipwise.build.graph_files import ENGINE
 from chipwise.build.graph_result import GraphResult
 from chipwise.build.options import BuildOptions
+from chipwise.build.repair_report import repair_fields
 from chipwise.build.samples import Samples
 from chipwise.build.stored import WEIGHTS, StoredWeight, relocate
 from chipwise.bundle import BundleWriter, EngineSpec, GraphTest, Manifest, ModelInfo, record_graph_test
@@ -67,7 +69,7 @@ def write_graph_bundle(options: BuildOptions, found: GraphResult, graph: GraphFi
             data={"samples": found.samples.source}, layers=(*chosen.outputs, *chosen.layers),
             not_run=tuple(not_run(found.samples)), samples=len(found.samples.held_out),
         )  # fmt: skip
-        return commit(writer, manifest, report)
+        return commit(writer, manifest, replace(report, **repair_fields(found.benches)))
 
 
 def _self_test(graph: GraphFile, found: GraphResult, threads: int) -> tuple[GraphTest, bytes, bytes]:

@@ -7,19 +7,20 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
+from chipwise.build.attempt import Attempt
 from chipwise.build.build_report import bundle_name
 from chipwise.build.chip_toolchain import installed_toolchain, why_emulated
 from chipwise.build.compiled_finish import write_compiled_bundle
 from chipwise.build.compiled_graph import CompiledGraph
-from chipwise.build.compiled_trial import judge_compiled
-from chipwise.build.graph_candidates import GraphCandidates
+from chipwise.build.graph_attempts import GraphAttempts
 from chipwise.build.graph_file import GraphFile, all_float
 from chipwise.build.graph_finish import write_graph_bundle
 from chipwise.build.graph_result import GraphResult
-from chipwise.build.graph_trial import GraphTrial, run_graph_trial
 from chipwise.build.line import Workplace, for_outcome
 from chipwise.build.options import BuildOptions
 from chipwise.build.recipes import recipes_to_try
+from chipwise.build.repair import Bench, climb
+from chipwise.build.repair_changes import Ladder
 from chipwise.build.result import BuildResult
 from chipwise.build.rknn_compiler import RknnCompiler
 from chipwise.build.samples import Samples, gather_samples
@@ -108,28 +109,44 @@ class GraphLine:
             reference, rewrites = self._reference(place)
             changed = [step.name for step in rewrites if step.modified]
             note.text = f"float32, {reference.size_bytes // 1_000_000} MB; {', '.join(changed) or 'nothing to change'}"
-        candidates = GraphCandidates(reference, self.target, place.folder, self.options.threads or 2)
         toolchain = installed_toolchain(self.options, self.target)
-        compiler = RknnCompiler(toolchain, self.target, reference, place.folder) if toolchain else None
-        trials: list[GraphTrial] = []
+        compiler = RknnCompiler(toolchain, self.target, place.folder) if toolchain else None
+        attempts = GraphAttempts(self.options, self.target, reference, self.samples, compiler, place)
+        equal: list[RewriteStep] = []
+        benches: list[Bench] = []
         for recipe in self.recipes:
-            if compiler is not None and compiler.takes(recipe):
-                trials.append(self._compile(recipe, compiler, candidates, place))
-            else:
-                trials.append(self._try(recipe, reference, candidates, place))
-            if trials[-1].passed:
+            benches.append(self._repaired(Bench(attempts.first(Attempt(recipe, reference))), attempts, equal))
+            if benches[-1].passed:
                 break
+        trials = [bench.best.trial for bench in benches if bench.best.trial is not None]
         chosen = trials[-1]
         options = for_outcome(self.options, passed=chosen.passed)
         why = why_emulated(self.options, self.target)
         with log.step("bundle") as note:
-            found = GraphResult(self.target, self.model, self.samples, place.findings, rewrites, trials, why)
+            found = GraphResult(
+                self.target, self.model, self.samples, place.findings, (*rewrites, *equal), trials, why, benches
+            )
             if isinstance(chosen.candidate, CompiledGraph):
                 made = write_compiled_bundle(options, found, chosen.candidate, log.steps)
             else:
                 made = write_graph_bundle(options, found, chosen.candidate, log.steps)
             note.text = f"{bundle_name(self.model, chosen)} at {options.out}"
         return BuildResult(made.path, made.report, chosen.recipe.name)
+
+    def _repaired(self, bench: Bench, attempts: GraphAttempts, equal: list[RewriteStep]) -> Bench:
+        """What a recipe that fails its gate comes to when it is repaired."""
+        recipe = bench.best.attempt.recipe
+        if self.options.repair and recipe.quantizes and recipe.scheme != "fp16":
+            context = RewriteContext(
+                tuple(self.samples.held_out[:_PROOF_SAMPLES]), self._dims(), threads=self.options.threads or 2
+            )
+            emulates = attempts.compiler is None and self.target.engine != "onnxruntime"
+            ladder = Ladder(
+                self.samples.calibration, context, attempts.place.folder, equal,
+                clips=emulates or attempts.compiler is not None, compiled=attempts.compiler is not None,
+            )  # fmt: skip
+            climb(bench, ladder.changes, attempts.again)
+        return bench
 
     def _reference(self, place: Workplace) -> tuple[GraphFile, tuple[RewriteStep, ...]]:
         context = RewriteContext(
@@ -147,42 +164,6 @@ class GraphLine:
         )
         infer_types(result.model)
         return GraphFile.save(result.model, place.folder, "reference", all_float(result.model)), steps
-
-    def _try(self, recipe: Recipe, reference: GraphFile, candidates: GraphCandidates, place: Workplace) -> GraphTrial:
-        log, candidate = place.log, reference
-        if recipe.quantizes:
-            with log.step(f"quantize {recipe.name}") as note:
-                candidate = candidates.make(recipe, self.samples.calibration, log.listener.progress)
-                emulated = f", emulates {candidate.emulates}'s arithmetic on this machine" if candidate.emulates else ""
-                note.text = f"{candidate.size_bytes // 1_000_000} MB{emulated}"
-        with log.step(f"verify {recipe.name}") as note:
-            trial = run_graph_trial(
-                recipe, reference, candidate, self.samples, self.options.gate,
-                threads=self.options.threads or 2, progress=log.listener.progress,
-            )  # fmt: skip
-            note.text = trial.headline()
-        return trial
-
-    def _compile(
-        self, recipe: Recipe, compiler: RknnCompiler, candidates: GraphCandidates, place: Workplace
-    ) -> GraphTrial:
-        log = place.log
-        with log.step(f"compile {recipe.name}") as note:
-            compiled = compiler.make(recipe, self.samples, log.listener.progress)
-            note.text = (
-                f"{compiled.file.file_bytes} bytes for {self.target.chip.name}, {compiled.placed()}; "
-                f"the toolkit took {compiled.peak_bytes // 1_000_000} MB"
-            )
-        with log.step(f"verify {recipe.name}") as note:
-            ranges = None
-            if recipe.integer_activations:
-                ranges = candidates.seen(self.samples.calibration, log.listener.progress)
-            trial = judge_compiled(
-                recipe, compiler.reference, compiled, ranges, self.samples, self.options.gate,
-                threads=self.options.threads or 2, progress=log.listener.progress,
-            )  # fmt: skip
-            note.text = f"simulated: {trial.headline()}"
-        return trial
 
     def _dims(self) -> dict[str, int]:
         """Sizes the user named; for a target of fixed shapes those of the samples too, if they are not made up."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from chipwise.build.graph_trial import GraphTrial
+from chipwise.build.repair import Bench
 from chipwise.build.samples import Samples
 from chipwise.model.model import Model
 from chipwise.report import Finding
@@ -25,6 +26,7 @@ class GraphResult:
         rewrites: What was rewritten, and the proofs.
         trials: The recipes tried; the last one is kept.
         why_emulated: Why a chip is emulated, where it is.
+        benches: What was tried of each recipe, in the order of ``trials``.
     """
 
     target: Target
@@ -34,6 +36,7 @@ class GraphResult:
     rewrites: tuple[RewriteStep, ...]
     trials: Sequence[GraphTrial]
     why_emulated: str = ""
+    benches: Sequence[Bench] = ()
 
     @property
     def chosen(self) -> GraphTrial:

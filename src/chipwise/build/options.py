@@ -29,6 +29,7 @@ class BuildOptions:
         threads: Threads of the engine; 0 for one a core.
         overwrite: Whether to replace a bundle at ``out``.
         emulate: Whether to emulate a chip even if its toolchain is installed.
+        repair: Whether to look for the cheapest change that makes a recipe pass which fails as it is.
         embeddings: Folder of a sentence-embedding model for semantic drift; None takes MiniLM if it is installed.
     """
 
@@ -46,4 +47,5 @@ class BuildOptions:
     threads: int = 0
     overwrite: bool = False
     emulate: bool = False
+    repair: bool = True
     embeddings: Path | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import secrets
 import shutil
 import zipfile
 from collections.abc import Sequence
@@ -14,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
+from chipwise.build.attempt import Algorithm, Attempt
 from chipwise.build.compiled_graph import CompiledGraph, Outputs
-from chipwise.build.graph_file import GraphFile
 from chipwise.build.samples import Samples
 from chipwise.errors import ToolchainError
 from chipwise.files import writing
@@ -26,7 +27,8 @@ from chipwise.rewrite.pass_ import Feed
 from chipwise.target import Target
 from chipwise.toolchain import Environment, JobResult, run_job
 from chipwise.toolchain.placement import findings_of, placements_of
-from chipwise.toolchain.rknn_build import MODEL, OUTPUTS, rknn_build_job
+from chipwise.toolchain.rknn_accuracy import RknnLayerError, read_accuracy
+from chipwise.toolchain.rknn_build import ANALYSIS, MODEL, OUTPUTS, rknn_build_job
 from chipwise.toolchain.rknn_log import read_rknn_log
 
 _FLOAT = "fp16"
@@ -44,63 +46,67 @@ class RknnCompiler:
     Attributes:
         environment: The installed toolkit.
         target: The chip.
-        reference: The graph in float32, of fixed shapes.
         folder: Where files are written.
     """
 
     environment: Environment
     target: Target
-    reference: GraphFile
     folder: Path
 
     def takes(self, recipe: Recipe) -> bool:
         """Whether the toolkit has a type for a recipe."""
         return recipe.scheme == _FLOAT or recipe.scheme in _QUANTIZED
 
-    def make(self, recipe: Recipe, samples: Samples, progress: Progress) -> CompiledGraph:
-        """Compile for a recipe, calibrated on the one part of the samples, and simulate the other.
+    def make(self, attempt: Attempt, samples: Samples, progress: Progress) -> CompiledGraph:
+        """Compile, calibrated on the one part of the samples, and simulate the other.
 
         Raises:
             OutputError: The disk does not take it.
             ToolchainError: The toolkit failed, or what it made is not what was asked for.
         """
-        graph = ir.load(self.reference.path).graph
+        recipe, graph = attempt.recipe, ir.load(attempt.graph.path).graph
 
         def tell(step: str) -> None:
             if (match := _INFERENCE.fullmatch(step)) is not None:
                 progress(int(match[1]), int(match[2]))
 
         job = rknn_build_job(
-            self.reference.path,
-            config={"target_platform": self.target.chip.name, **quantization(recipe)},
+            attempt.graph.path,
+            config={"target_platform": self.target.chip.name, **quantization(recipe, attempt.algorithm)},
             calibration=None if recipe.scheme == _FLOAT else stacks(graph, samples.calibration),
             inputs=stacks(graph, samples.held_out),
+            float16={"values": attempt.float16} if attempt.float16 else None,
+            ranges=attempt.ranges,
+            # In floating point there is nothing to repair.
+            analysis=recipe.integer_activations,
             timeout_s=_TIMEOUT_S,
         )
         # Beside the output, where there is room for it: the temporary folder may lie in memory.
         try:
             with run_job(self.environment, job, keep=self.folder, on_step=tell) as result:
-                made = self._read(result, graph, recipe, len(samples.held_out))
+                made = self._read(result, graph, attempt, len(samples.held_out))
                 shutil.rmtree(result.folder, ignore_errors=True)
         except ToolchainError as e:
             raise ToolchainError(e.what, where=e.where, remedy=e.remedy or _REMEDY, log_tail=e.log_tail) from e
         return made
 
-    def _read(self, result: JobResult, graph: ir.Graph, recipe: Recipe, n: int) -> CompiledGraph:
+    def _read(self, result: JobResult, graph: ir.Graph, attempt: Attempt, n: int) -> CompiledGraph:
         log = read_rknn_log("\n".join(path.read_text("utf-8", "replace") for path in (result.stdout, result.stderr)))
         outputs = self._outputs(result.artifacts[OUTPUTS], graph, n)
-        path = self.folder / f"{recipe.name}.rknn"
+        # Attempts at one recipe lie beside each other until one is kept.
+        path = self.folder / f"{attempt.recipe.name}.{secrets.token_hex(4)}.rknn"
         with writing(path):
             shutil.move(result.artifacts[MODEL], path)
         return CompiledGraph(
             path=path,
-            source=self.reference.path,
+            source=attempt.graph.path,
             file=self._file(path),
             outputs=outputs,
             placements=placements_of(log),
             findings=findings_of(log),
             duration_s=result.duration_s,
             peak_bytes=result.peak_bytes,
+            losses=_losses(result),
         )
 
     def _file(self, path: Path) -> RknnFile:
@@ -126,12 +132,17 @@ class RknnCompiler:
         return ToolchainError(what, where=f"{self.environment.spec.name} for {self.target.name}")
 
 
-def quantization(recipe: Recipe) -> dict[str, Any]:
+def quantization(recipe: Recipe, algorithm: Algorithm = "normal") -> dict[str, Any]:
     """The options of the toolkit's ``config`` for a recipe; none for float16."""
     if recipe.scheme == _FLOAT:
         return {}
     method = f"group{recipe.group_size}" if recipe.group_size else "channel" if recipe.per_channel else "layer"
-    return {"quantized_dtype": recipe.scheme, "quantized_method": method, "quantized_algorithm": "normal"}
+    return {"quantized_dtype": recipe.scheme, "quantized_method": method, "quantized_algorithm": algorithm}
+
+
+def _losses(result: JobResult) -> tuple[RknnLayerError, ...]:
+    path = result.artifacts.get(ANALYSIS)
+    return () if path is None else read_accuracy(path.read_text("utf-8", "replace"))
 
 
 def stacks(graph: ir.Graph, feeds: Sequence[Feed]) -> list[npt.NDArray[Any]]:

@@ -47,6 +47,12 @@ from chipwise.verify.thresholds import parse_overrides
 )
 @click.option("--threads", type=THREADS_OR_ALL, default=0, help="Threads of the engine.  [default: one a core]")
 @click.option("--emulate", is_flag=True, help="Emulate the chip even if its toolchain is installed.")
+@click.option(
+    "--repair/--no-repair",
+    default=True,
+    show_default=True,
+    help="Look for the cheapest change that lets a recipe pass which fails as it is (ONNX graphs and encoders).",
+)
 @click.option("--overwrite", is_flag=True, help="Replace the bundle at OUTPUT, once the new one is whole.")
 def build(
     model: str,
@@ -63,6 +69,7 @@ def build(
     embeddings: Path | None,
     threads: int,
     emulate: bool,
+    repair: bool,
     overwrite: bool,
 ) -> None:
     """Build MODEL for a target: check, rewrite, quantize, verify, bundle.
@@ -75,7 +82,7 @@ def build(
         model=model, target=target, out=out, recipe=recipe, queries=queries, samples=samples,
         dims=dimensions(dims), suite=suite, max_cases=max_cases,
         max_context=max_context, gate=parse_overrides(overrides), threads=threads, overwrite=overwrite,
-        emulate=emulate, embeddings=embeddings,
+        emulate=emulate, repair=repair, embeddings=embeddings,
     )  # fmt: skip
     result = run_build(options, _Printer())
     _print_outcome(result)

@@ -49,7 +49,7 @@ def rknn_build_job(
             ``float16`` lists the toolkit's names of what was kept.
         ranges: The ends of values of the ONNX file, in place of those that calibration saw.
         analysis: Whether to hold each layer of the first sample against float: ``error_analysis.txt`` then is an
-            artifact too (see ``rknn_accuracy``).
+            artifact too (see ``rknn_accuracy``), unless the toolkit fails at it.
         timeout_s: The job is stopped after this many seconds.
 
     Raises:
@@ -72,7 +72,6 @@ def rknn_build_job(
     made = [MODEL, OUTPUTS] if inputs is not None else [MODEL]
     if analysis and inputs is not None:
         kept["analysis"] = True
-        made.append(ANALYSIS)
     return Job(
         action="build_simulate",
         values={"config": dict(config), "load": dict(load or {}), "build": dict(build or {}), **kept},

@@ -81,8 +81,8 @@ def build_simulate(request: dict[str, Any]) -> dict[str, Any]:
 
     The request's files: ``model`` (ONNX), ``calibration`` and ``inputs`` (.npz; both may be absent). Its values:
     ``config``, ``load`` and ``build``, handed to the toolkit's methods as they are; ``float16``, what a quantized build
-    keeps in 16 bits (see ``_float16_tensors``); ``ranges``, ``[low, high]`` by value of the ONNX file, in place of those
-    calibrated; ``analysis``, whether to hold each layer against float, on the first of the inputs.
+    keeps in 16 bits (see ``_float16_tensors``); ``ranges``, ``[low, high]`` by value of the ONNX file, in place of
+    those calibrated; ``analysis``, whether to hold each layer against float, on the first of the inputs.
     """
     values, files = request["values"], request["files"]
     steps = Steps(RKNN(verbose=True))
@@ -91,7 +91,7 @@ def build_simulate(request: dict[str, Any]) -> dict[str, Any]:
         artifacts = ["model.rknn"]
         if "inputs" in files:
             if values.get("analysis"):
-                artifacts.append(_analyse(steps, files["inputs"]))
+                artifacts += _analyse(steps, files["inputs"])
             _simulate(steps, files["inputs"])
             artifacts.append("outputs.npz")
     finally:
@@ -188,26 +188,33 @@ def _float16_tensors(graph: Any, rules: dict[str, list[str]]) -> list[str]:
 def _set_ranges(parameters: dict[str, dict[str, Any]], ranges: dict[str, list[float]]) -> None:
     """Give the tensors of 8 bits that carry the name of a value the ends it shall have."""
     for name, one in parameters.items():
-        wanted = next((ends for value, ends in ranges.items() if _stems_from(name, value)), None)
+        # What lies inside a fused attention carries the name of its result, and has ends of its own.
+        inside = "sdpa_" in name
+        wanted = None if inside else next((ends for value, ends in ranges.items() if _stems_from(name, value)), None)
         if wanted is None or one.get("qtype") != "asym" or one.get("dtype") != "int8" or len(one["scale"]) != 1:
             continue
         # Scale and zero_point may not be set: the toolkit takes them from these.
         one.update(min=[min(wanted[0], 0.0)], max=[max(wanted[1], 0.0)])
 
 
-def _analyse(steps: Steps, path: str) -> str:
+def _analyse(steps: Steps, path: str) -> list[str]:
     """Hold each layer of the first sample against float; the name of the table's file.
 
-    The toolkit keeps every tensor of it as text, of which only the table goes on.
+    The toolkit keeps every tensor of it as text, of which only the table goes on. A build is good without.
     """
     names = []
     for index, stack in enumerate(_arrays(path)):
         names.append(os.path.abspath(f"analysis_{index}.npy"))
         np.save(names[-1], stack[0])
-    steps.run("accuracy_analysis", inputs=names, output_dir="snapshot")
-    os.replace(os.path.join("snapshot", ANALYSIS), ANALYSIS)
-    shutil.rmtree("snapshot")
-    return ANALYSIS
+    try:
+        steps.run("accuracy_analysis", inputs=names, output_dir="snapshot")
+        os.replace(os.path.join("snapshot", ANALYSIS), ANALYSIS)
+    except (StepError, OSError) as e:
+        _say(f"no accuracy analysis: {e}".splitlines()[0])
+        return []
+    finally:
+        shutil.rmtree("snapshot", ignore_errors=True)
+    return [ANALYSIS]
 
 
 def _stems_from(name: str, value: str) -> bool:
