@@ -13,6 +13,7 @@ from chipwise.report import html_charts, html_format
 from chipwise.report.caveats import caveats
 from chipwise.report.html_diff import mark_differences
 from chipwise.report.quality import CaseResult, Quality
+from chipwise.report.repair import LayerLoss
 from chipwise.report.report import LayerCosine, Report
 from chipwise.report.verdict import Verdict
 
@@ -65,6 +66,7 @@ def render_html(report: Report) -> str:
         worst_layers=sorted(report.layers, key=_worst_first)[:WORST_LAYERS],
         size_chart=html_charts.sizes(report.schemes) if report.schemes else None,
         cases=[_shown(case) for case in quality.worst(WORST_CASES)] if quality else [],
+        losing_layers=sorted(report.losses, key=_most_lost_first)[:WORST_LAYERS],
         longest_step_s=max((step.duration_s for step in report.steps), default=0.0),
     )
 
@@ -188,6 +190,10 @@ def _shown(case: CaseResult) -> ShownCase:
         candidate = Markup("{}").format(case.candidate_answer)
     cut = max(0, len(case.prompt) - PROMPT_CHARACTERS)
     return ShownCase(case, case.prompt[:PROMPT_CHARACTERS], cut, reference, candidate)
+
+
+def _most_lost_first(loss: LayerLoss) -> float:
+    return loss.own_cosine if loss.own_cosine == loss.own_cosine else float("-inf")
 
 
 def _environment() -> Environment:
