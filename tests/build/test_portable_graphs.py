@@ -75,7 +75,7 @@ def test_a_mask_that_does_not_mask_is_caught(
         graphs.prove(reference, PROMPTS[0])
 
 
-@pytest.mark.parametrize(("recipe", "least"), [("w8a8", 0.99), ("fp16", 0.99999), ("w4a16", 0.95), ("w8a16", 0.999)])
+@pytest.mark.parametrize(("recipe", "least"), [("w8a8", 0.99), ("fp16", 0.99999), ("w4a16", 0.94), ("w8a16", 0.999)])
 def test_a_candidate_answers_alike_and_in_less_space(
     recipe: str, least: float, graphs: PortableGraphs, reference: GraphFiles, wanted: np.ndarray
 ) -> None:

@@ -56,7 +56,7 @@ def test_a_toolkit_that_aborts_ends_with_three(
 ) -> None:
     for name, value in fake_rknn.install(tmp_path / "toolkit", abort=1).items():
         monkeypatch.setenv(name, value)
-    assert _build(net, tmp_path / "b", "--recipe", "fp16", target=fake_rknn.CHIP) == 3
+    assert _build(net, tmp_path / "b", "--recipe", "fp16", "--dim", "batch=1", target=fake_rknn.CHIP) == 3
     error = capsys.readouterr().err.strip()
     assert error.count("\n") == 0
     assert "ended by SIGABRT" in error

@@ -14,14 +14,14 @@ from chipwise.quant.calibration import Progress, calibrate
 from chipwise.quant.emulate import emulate_activations, stored_values
 from chipwise.quant.float16_choice import Drifted, GatedModel, GroupDamage, choose_float16, drift_of
 from chipwise.quant.precision_gates import add_precision_gates, gated_values
-from chipwise.quant.product_groups import product_groups
+from chipwise.quant.product_groups import ProductGroup, product_groups
 from chipwise.rewrite.pass_ import Feed
 from chipwise.rewrite.runner import Runner
 
 # The end of a text is the reference's answer; every prompt begins with the same template.
 _ROWS = 24
-_SINGLE_TEXTS = 4
-_JOINT_TEXTS = 32
+_SINGLE_TEXTS = 3
+_JOINT_TEXTS = 24
 # Weights are not rounded in the measurement, and the chip's own arithmetic differs a little.
 _MARGIN = 0.85
 
@@ -57,6 +57,12 @@ class Float16Plan:
     kept: tuple[GroupDamage, ...]
     damages: tuple[GroupDamage, ...]
     left: Drifted
+
+    @property
+    def eight_bits(self) -> list[ProductGroup]:
+        """The groups that are not kept."""
+        kept = {one.group.value for one in self.kept}
+        return [one.group for one in self.damages if one.group.value not in kept]
 
     @property
     def more_bytes(self) -> int:

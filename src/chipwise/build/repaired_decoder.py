@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from chipwise.build.float16_plan import Float16Plan
 from chipwise.build.graph_files import GraphFiles
 from chipwise.build.logits_proof import proven, read_logits
 from chipwise.build.portable_graphs import PortableGraphs
 from chipwise.model.weights import WeightSource
 from chipwise.quant.calibration import Progress
 from chipwise.quant.feed_forward_equalization import EqualizedWeights, feed_forward_factors
+from chipwise.quant.product_groups import ProductGroup
 from chipwise.quant.rotation import RotatedWeights, can_rotate
 from chipwise.quant.rounded_weights import RoundedWeights, round_products
 from chipwise.report.report import RewriteStep
@@ -65,32 +65,33 @@ def repair_decoder(
 
 def round_decoder(
     repaired: RepairedDecoder,
-    plan: Float16Plan,
+    groups: Sequence[ProductGroup],
     texts: Sequence[Sequence[int]],
     folder: Path,
     threads: int,
     progress: Progress,
+    *,
+    group_size: int | None = None,
 ) -> RepairedDecoder:
-    """The decoder with the weights of all products that stay in 8 bits rounded by GPTQ.
+    """The decoder with weights rounded by GPTQ to the grid that the toolkit will choose.
 
     Args:
         repaired: The decoder.
-        plan: What does not stay in 8 bits.
+        groups: The products whose weights are rounded.
         texts: Token ids of real texts.
         folder: Where the graphs are written.
         threads: Threads of a run.
         progress: Told the groups done.
+        group_size: Columns that share a scale, for 4 bits; None for 8 bits a channel.
 
     Raises:
         RewriteError: The graph fails on a text.
         OutputError: The disk does not take it.
     """
     graphs = repaired.graphs
-    kept = {one.group.value for one in plan.kept}
-    groups = [one.group for one in plan.damages if one.group.value not in kept]
     feeds = [graphs.feed(text) for text in texts]
     rounded = round_products(
-        graphs.dynamic(), graphs.weights, groups, feeds, threads=threads, progress=progress
+        graphs.dynamic(), graphs.weights, groups, feeds, group_size=group_size, threads=threads, progress=progress
     )  # fmt: skip
     turned = graphs.with_weights(graphs.config, RoundedWeights(graphs.weights, rounded), folder)
     return RepairedDecoder(turned, turned.reference(), repaired.steps)

@@ -24,6 +24,7 @@ from chipwise.errors import ToolchainError
 from chipwise.files import writing
 from chipwise.model.rknn_file import read_rknn_file
 from chipwise.quant.decoder_feeds import prompt_feed
+from chipwise.quant.product_groups import product_groups
 from chipwise.quant.recipe import Recipe
 from chipwise.report.report import RewriteStep
 from chipwise.rewrite.pass_ import Feed
@@ -36,6 +37,7 @@ from chipwise.toolchain.rknn_log import read_rknn_log
 # A language model of 135 million parameters takes 5 minutes a graph.
 _TIMEOUT_S = 4 * 3600.0
 _CALIBRATION_SAMPLES = 24
+_FOUR_BITS = 4
 _REMEDY = "try another --recipe, or measure the chip's arithmetic with --emulate"
 # Operators without weights, as the toolkit calls them: float16 costs cycles there, and no bytes of the model.
 _WEIGHTLESS = (
@@ -118,6 +120,13 @@ class RknnDecoderGraphs:
         self, recipe: Recipe, reference: GraphFiles, calibration: Sequence[Sequence[int]], log: StepLog
     ) -> tuple[RepairedDecoder, Float16Plan | None]:
         whole, progress = RepairedDecoder(self.plain, reference), log.listener.progress
+        if recipe.weight_bits == _FOUR_BITS and recipe.group_size:
+            with log.step("round weights"):
+                groups, folder = product_groups(self.plain.dynamic()), self.folder / "rounded"
+                rounded = round_decoder(
+                    whole, groups, calibration, folder, self.threads, progress, group_size=recipe.group_size
+                )
+            return rounded, None
         if not recipe.integer_activations:
             return whole, None
         with log.step(f"emulate {recipe.name}") as note:
@@ -133,7 +142,8 @@ class RknnDecoderGraphs:
             plan = plan_float16(repaired.graphs, calibration, self.aim, self.threads, progress)
             note.text = f"{plan.line()}; {plan.left.line()} left"
         with log.step("round weights"):
-            rounded = round_decoder(repaired, plan, calibration, self.folder / "rounded", self.threads, progress)
+            folder = self.folder / "rounded"
+            rounded = round_decoder(repaired, plan.eight_bits, calibration, folder, self.threads, progress)
         return rounded, plan
 
     def _samples(self, source: RknnSource, texts: Sequence[Sequence[int]]) -> dict[str, list[Feed]]:

@@ -9,10 +9,12 @@ import onnx_ir as ir
 
 from chipwise.model.weights import Float32Array, WeightInfo, WeightSource
 from chipwise.quant.calibration import Progress, tapped
-from chipwise.quant.channel_rounding import ChannelWeight, round_channels
+from chipwise.quant.channel_rounding import ChannelWeight, GroupWeight, round_channels, round_groups
 from chipwise.quant.product_groups import ProductGroup
 from chipwise.rewrite.pass_ import Feed
 from chipwise.rewrite.runner import Runner
+
+Rounded = ChannelWeight | GroupWeight
 
 # Hessians held at once.
 _MAX_BYTES = 512 << 20
@@ -26,7 +28,7 @@ class RoundedWeights:
         rounded: Those that are rounded, by name.
     """
 
-    def __init__(self, source: WeightSource, rounded: Mapping[str, ChannelWeight]) -> None:
+    def __init__(self, source: WeightSource, rounded: Mapping[str, Rounded]) -> None:
         self._source, self._rounded = source, rounded
 
     def names(self) -> Iterator[str]:
@@ -57,9 +59,10 @@ def round_products(
     groups: Sequence[ProductGroup],
     feeds: Sequence[Feed],
     *,
+    group_size: int | None = None,
     threads: int,
     progress: Progress,
-) -> dict[str, ChannelWeight]:
+) -> dict[str, Rounded]:
     """Round the weights of groups of products by what they read on real inputs.
 
     Args:
@@ -67,20 +70,24 @@ def round_products(
         weights: Its weights ``[out, in]``, by the names that the groups have.
         groups: The groups.
         feeds: Real inputs, at least one.
+        group_size: Columns that share a scale, for 4 bits; None for 8 bits a channel.
         threads: Threads of a run.
         progress: Told the groups done.
 
     Raises:
         RewriteError: The graph fails on an input.
     """
-    rounded: dict[str, ChannelWeight] = {}
+    rounded: dict[str, Rounded] = {}
     widths = {group.value: weights.info(group.weights[0]).shape[-1] for group in groups}
     done = 0
     for part in _parts(groups, widths):
         hessians = _gather(model, [group.value for group in part], widths, feeds, threads)
         for group in part:
             for name in group.weights:
-                rounded[name] = round_channels(weights.load(name), hessians[group.value])
+                matrix, hessian = weights.load(name), hessians[group.value]
+                rounded[name] = (
+                    round_groups(matrix, hessian, group_size) if group_size else round_channels(matrix, hessian)
+                )
             done += 1
             progress(done, len(groups))
     return rounded

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from chipwise.errors import ToolchainError
 from chipwise.files import writing
@@ -83,14 +84,7 @@ def run_process(
     start = time.monotonic()
     logs = [stdout] if stderr is None else [stdout, stderr]
     with writing(stdout), stdout.open("ab") as out, (stderr or stdout).open("ab") as err:
-        try:
-            process = subprocess.Popen(
-                argv, cwd=folder, stdin=subprocess.PIPE, stdout=out, stderr=err,
-                env=clean_environment() if env is None else env, start_new_session=True,
-                pass_fds=pass_fds,
-            )  # fmt: skip
-        except OSError as e:
-            raise ToolchainError(f"does not start ({e.strerror or e})", where=argv[0]) from e
+        process = _start(argv, folder, out, err, env, pass_fds)
     peak_bytes, stopped, poll_s = 0, None, _POLL_S
     try:
         on_start(process.pid)
@@ -111,6 +105,23 @@ def run_process(
             process.stdin.close()
     on_poll()
     return Ended(process.returncode, stopped, time.monotonic() - start, peak_bytes)
+
+
+def _start(
+    argv: Sequence[str],
+    folder: Path,
+    out: IO[bytes],
+    err: IO[bytes],
+    env: Mapping[str, str] | None,
+    pass_fds: Sequence[int],
+) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(
+            argv, cwd=folder, stdin=subprocess.PIPE, stdout=out, stderr=err,
+            env=clean_environment() if env is None else env, start_new_session=True, pass_fds=pass_fds,
+        )  # fmt: skip
+    except OSError as e:
+        raise ToolchainError(f"does not start ({e.strerror or e})", where=argv[0]) from e
 
 
 def largest_bytes(pid: int) -> int:

@@ -55,15 +55,7 @@ def rknn_build_job(
     Raises:
         InputError: There are no samples, or inputs have different numbers of them.
     """
-    arrays: dict[str, Stacks] = {}
-    for name, stacks in (("calibration", calibration), ("inputs", inputs)):
-        if stacks is not None:
-            counts = {len(stack) for stack in stacks}
-            if len(counts) != 1 or 0 in counts:
-                raise InputError(
-                    f"the {name} hold {sorted(counts)} samples", remedy="give each input as many, at least 1"
-                )
-            arrays[name] = stacks
+    arrays = _arrays(calibration=calibration, inputs=inputs)
     kept: dict[str, Any] = {}
     if float16:
         kept["float16"] = {rule: list(names) for rule, names in float16.items()}
@@ -80,6 +72,18 @@ def rknn_build_job(
         artifacts=tuple(made),
         timeout_s=timeout_s,
     )
+
+
+def _arrays(**given: Stacks | None) -> dict[str, Stacks]:
+    arrays: dict[str, Stacks] = {}
+    for name, stacks in given.items():
+        if stacks is None:
+            continue
+        counts = {len(stack) for stack in stacks}
+        if len(counts) != 1 or 0 in counts:
+            raise InputError(f"the {name} hold {sorted(counts)} samples", remedy="give each input as many, at least 1")
+        arrays[name] = stacks
+    return arrays
 
 
 def rknn_live_job(
