@@ -11,8 +11,9 @@ from chipwise.model.model import Model
 from chipwise.quant.affine import Affine, affine
 from chipwise.quant.calibration import ValueRange, calibrate
 from chipwise.quant.decoder_feeds import prompt_feed
-from chipwise.quant.emulate import emulate_activations, stored_origins, stored_values
+from chipwise.quant.emulate import emulate_activations, fused_tails, stored_origins, stored_values
 from chipwise.quant.int_weights import IntGrid, integers, quantize_int_weights
+from chipwise.target import load_target
 from tests.quant.small_graphs import cosine, decoder, graph, linear, run, run_as_served
 
 RNG = np.random.default_rng(5)
@@ -149,3 +150,12 @@ def test_a_decoder_keeps_its_answer(name: str, request: pytest.FixtureRequest) -
     inside = [node.outputs[0].name for node in model.graph if node.op_type in ("Pow", "ReduceMean", "Sqrt")]
     assert inside
     assert not set(inside) & set(values)
+
+
+def test_what_a_compiler_fuses_is_data_of_the_target() -> None:
+    assert {"Gelu", "Add"} <= set(fused_tails(load_target("rk3566")))
+    assert fused_tails(load_target("ethos-u65")) == ()
+    nodes = [oh.make_node("MatMul", ["x", "w"], ["p"]), oh.make_node("Add", ["p", "x"], ["y"])]
+    model = graph(nodes, {"x": [2, 8]}, {"y": [2, 8]}, {"w": np.ones((8, 8), np.float32)})
+    assert stored_values(model) == ["x", "p", "y"]
+    assert stored_values(model, fused_tails(load_target("rk3588"))) == ["x", "y"]

@@ -100,3 +100,72 @@ def test_an_output_of_the_graph_is_never_inside() -> None:
     nodes = [oh.make_node("MatMul", ["x", "w"], ["product"]), oh.make_node("Add", ["product", "b"], ["y"])]
     model = graph(nodes, {"x": [2, 8]}, {"y": [2, 8], "product": [2, 8]}, W)
     assert _names(model) == set()
+
+
+TAILS = ("Add", "Gelu", "HardSigmoid", "Mul", "Swish")
+
+
+def _behind(*nodes: onnx.NodeProto, **constants: np.ndarray) -> tuple[set[str], set[str]]:
+    """Interior values without and with what a chip's compiler fuses."""
+    model = graph(list(nodes), {"x": [2, 8], "z": [2, 8]}, {"y": [2, 8]}, {**W, **constants})
+    values = (interior_values(model.graph), interior_values(model.graph, TAILS))
+    without, fused = ({str(value.name) for value in found} for found in values)
+    return without, fused
+
+
+def test_a_product_and_the_activation_its_compiler_fuses() -> None:
+    product, sigmoid = oh.make_node("MatMul", ["x", "w"], ["p"]), oh.make_node("Sigmoid", ["p"], ["s"])
+    assert _behind(product, sigmoid, oh.make_node("Mul", ["p", "s"], ["y"])) == ({"s"}, {"s", "p"})
+    assert _behind(product, oh.make_node("HardSigmoid", ["p"], ["y"])) == (set(), {"p"})
+    assert _behind(product, oh.make_node("Tanh", ["p"], ["y"])) == (set(), set())
+
+
+def test_a_product_whose_activation_is_not_all_that_reads_it() -> None:
+    nodes = [
+        oh.make_node("MatMul", ["x", "w"], ["p"]),
+        oh.make_node("Sigmoid", ["p"], ["s"]),
+        oh.make_node("Mul", ["p", "s"], ["a"]),
+        oh.make_node("Sub", ["a", "p"], ["y"]),
+    ]
+    assert _behind(*nodes) == ({"s"}, {"s"})
+
+
+def test_a_residual_is_added_before_a_product_is_stored() -> None:
+    nodes = [
+        oh.make_node("MatMul", ["x", "w"], ["p"]),
+        oh.make_node("Add", ["p", "b"], ["biased"]),
+        oh.make_node("Add", ["z", "biased"], ["sum"]),
+        oh.make_node("Relu", ["sum"], ["y"]),
+    ]
+    assert _behind(*nodes) == ({"p"}, {"p", "biased", "sum"})
+
+
+def test_of_two_products_the_later_one_is_fused() -> None:
+    nodes = [
+        oh.make_node("MatMul", ["x", "w"], ["first"]),
+        oh.make_node("MatMul", ["z", "w"], ["second"]),
+        oh.make_node("Mul", ["second", "first"], ["y"]),
+    ]
+    assert _behind(*nodes) == (set(), {"second"})
+
+
+def test_a_product_of_two_activations_is_stored() -> None:
+    nodes = [
+        oh.make_node("Transpose", ["z"], ["t"], perm=[1, 0]),
+        oh.make_node("MatMul", ["x", "t"], ["p"]),
+        oh.make_node("MatMul", ["p", "z"], ["q"]),
+        oh.make_node("Add", ["q", "z"], ["y"]),
+    ]
+    assert _behind(*nodes) == (set(), set())
+
+
+def test_a_bias_of_a_convolution_has_the_sizes_of_its_channels() -> None:
+    def found(bias: np.ndarray) -> set[str]:
+        nodes = [oh.make_node("Conv", ["x", "k"], ["p"]), oh.make_node("Add", ["p", "c"], ["y"])]
+        constants = {"k": np.ones((3, 2, 1, 1), np.float32), "c": bias.astype(np.float32)}
+        return _names(graph(nodes, {"x": [1, 2, 4, 4]}, {"y": [1, 3, 4, 4]}, constants))
+
+    assert found(np.ones((1, 3, 1, 1))) == {"p"}
+    assert found(np.ones((3, 1, 1))) == {"p"}
+    assert found(np.ones((4,))) == set()
+    assert found(np.ones((1, 3, 4, 4))) == set()

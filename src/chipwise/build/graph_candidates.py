@@ -16,7 +16,7 @@ from chipwise.files import require_free
 from chipwise.model.scheme import TensorScheme
 from chipwise.quant.calibration import Progress, Ranges, ValueRange, calibrate
 from chipwise.quant.chip_weights import per_channel_ops, quantize_for_chip
-from chipwise.quant.emulate import emulate_activations, stored_values
+from chipwise.quant.emulate import emulate_activations, fused_tails, stored_values
 from chipwise.quant.graph_int8 import quantize_graph_int8, stored_schemes
 from chipwise.quant.int_weights import IntGrid
 from chipwise.quant.pairs import pair_ranges
@@ -85,7 +85,8 @@ class GraphCandidates:
             RewriteError: A value is not finite in calibration.
         """
         model = self._load()
-        ranges = calibrate(model, feeds, stored_values(model), threads=self.threads, progress=progress)
+        stored = stored_values(model, fused_tails(self.target))
+        ranges = calibrate(model, feeds, stored, threads=self.threads, progress=progress)
         return SeenRanges(self._load, ranges, _as_it_is)
 
     def _on_cpu(self, recipe: Recipe, feeds: Sequence[Feed], progress: Progress) -> GraphFile:
@@ -126,7 +127,7 @@ class GraphCandidates:
         if recipe.integer_activations:
             seen = self.seen(feeds, progress)
             chosen = {name: ValueRange(*pair) for name, pair in ends.items() if name in seen.ranges}
-            emulate_activations(model, {**seen.ranges, **chosen})
+            emulate_activations(model, {**seen.ranges, **chosen}, fused_tails(self.target))
         schemes = quantize_for_chip(model, recipe, per_channel_ops=per_channel_ops(self.target))
         made = self._save(model, recipe, schemes)
         return replace(made, options={"fuse_qdq": False}, emulates=self.target.name, ranges=seen)

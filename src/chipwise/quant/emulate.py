@@ -7,7 +7,7 @@ a graph with ``fuse_qdq=False`` (docs/adr/0010-emulation.md).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 import onnx_ir as ir
 
@@ -17,6 +17,7 @@ from chipwise.quant.affine import Affine, affine
 from chipwise.quant.calibration import ValueRange
 from chipwise.quant.interior import interior_values, norm_weights
 from chipwise.quant.pairs import insert_pair
+from chipwise.target import Target
 
 # These hand on what they read: a chip keeps its integers and their scale.
 _CARRIERS = frozenset(
@@ -38,18 +39,22 @@ _CARRIERS = frozenset(
 _COMBINING = frozenset({"Add", "Concat", "Div", "Gather", "Max", "Min", "Mul", "PRelu", "Sub", "Where"})
 
 
-def stored_values(model: ir.Model) -> list[str]:
+def stored_values(model: ir.Model, fused: Collection[str] = ()) -> list[str]:
     """Names of the values a chip with 8-bit activations stores between its operators, graph inputs first.
 
     All that float operators compute, but for what stays inside fused ones (``interior.py``) and what is only moved.
     Functions must be inlined, and the graph's types known.
+
+    Args:
+        model: The graph.
+        fused: What the chip's compiler fuses behind a product (see ``interior_values``).
     """
-    return [str(value.name) for value in _Stored(model.graph).values()]
+    return [str(value.name) for value in _Stored(model.graph, fused).values()]
 
 
-def stored_origins(model: ir.Model) -> dict[str, str]:
+def stored_origins(model: ir.Model, fused: Collection[str] = ()) -> dict[str, str]:
     """For every value that is only moved, the name of the stored value whose integers it hands on."""
-    stored = _Stored(model.graph)
+    stored = _Stored(model.graph, fused)
     return {
         str(value.name): str(stored.origin(value).name)
         for node in model.graph
@@ -58,7 +63,9 @@ def stored_origins(model: ir.Model) -> dict[str, str]:
     }
 
 
-def emulate_activations(model: ir.Model, ranges: Mapping[str, ValueRange]) -> dict[str, Affine]:
+def emulate_activations(
+    model: ir.Model, ranges: Mapping[str, ValueRange], fused: Collection[str] = ()
+) -> dict[str, Affine]:
     """Put a pair at every stored value and every constant operand, in place.
 
     A value keeps its name where its integers are read back; the number before is called ``NAME.float``. Scales of
@@ -66,7 +73,8 @@ def emulate_activations(model: ir.Model, ranges: Mapping[str, ValueRange]) -> di
 
     Args:
         model: A graph with its functions inlined.
-        ranges: The range of each of ``stored_values``.
+        ranges: The range of each of ``stored_values``; more do no harm.
+        fused: What the chip's compiler fuses behind a product (see ``interior_values``).
 
     Returns:
         The scale of each stored value, by name.
@@ -75,7 +83,7 @@ def emulate_activations(model: ir.Model, ranges: Mapping[str, ValueRange]) -> di
         RewriteError: A value has no range.
     """
     graph = model.graph
-    stored = _Stored(graph)
+    stored = _Stored(graph, fused)
     values, constants = list(stored.values()), list(stored.constants())
     missing = [str(value.name) for value in values if value.name not in ranges]
     if missing:
@@ -94,12 +102,18 @@ def emulate_activations(model: ir.Model, ranges: Mapping[str, ValueRange]) -> di
     return scales
 
 
+def fused_tails(target: Target) -> tuple[str, ...]:
+    """What a target's compiler fuses behind a product; nothing where nobody says."""
+    found = target.constraints.fused_tails
+    return () if found is None else tuple(found.value)
+
+
 class _Stored:
     """What of a graph has integers of its own."""
 
-    def __init__(self, graph: ir.Graph) -> None:
+    def __init__(self, graph: ir.Graph, fused: Collection[str]) -> None:
         self._graph = graph
-        self._interior = interior_values(graph)
+        self._interior = interior_values(graph, fused)
         self._left = norm_weights(graph, self._interior)
 
     def values(self) -> Iterator[ir.Value]:

@@ -20,6 +20,8 @@ class Constraints:
         activation_granularity: Granularity of the activations' scales.
         matmul_granularity: Granularity of both operands of a MatMul of two activations.
         per_channel_ops: Operators whose weights may have a scale a channel; all others one a tensor.
+        fused_tails: Operators that the compiler fuses behind a product of constant weights: what is between them is
+            never stored.
         placement: Where operators run; of two groups that name an operator the first counts.
         alignments: Sizes and addresses that must be multiples.
         opset_min: The lowest ONNX opset of the converter.
@@ -48,6 +50,7 @@ class Constraints:
     activation_granularity: Fact[Granularity] | None = None
     matmul_granularity: Fact[Granularity] | None = None
     per_channel_ops: Fact[tuple[str, ...]] | None = None
+    fused_tails: Fact[tuple[str, ...]] | None = None
     placement: tuple[Placement, ...] = ()
     alignments: tuple[Alignment, ...] = ()
     opset_min: Quantity | None = None
