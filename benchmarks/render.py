@@ -10,6 +10,7 @@ from typing import TypeVar
 from benchmarks.chip_results import RockchipEmulation, RockchipModels
 from benchmarks.model import ROOT
 from benchmarks.render_chips import rockchip_emulation, rockchip_models
+from benchmarks.repair_results import RockchipRepair, rockchip_repair
 from benchmarks.results import (
     RESULTS,
     BuildTime,
@@ -38,6 +39,7 @@ def render(results: Path = RESULTS, tried: Path = TRIED) -> str:
     parts += _section(results / "build_time.json", BuildTime, build_time)
     parts += _section(results / "rockchip.json", Rockchip, rockchip)
     parts += _section(results / "rockchip_models.json", RockchipModels, rockchip_models)
+    parts += _section(results / "rockchip_repair.json", RockchipRepair, rockchip_repair)
     parts += _section(results / "rockchip_emulation.json", RockchipEmulation, rockchip_emulation)
     parts += _section(results / "write_memory.json", WriteMemory, write_memory)
     if tried.exists():

@@ -12,6 +12,7 @@ from benchmarks.chip_results import (
     RockchipEmulation,
     RockchipModels,
 )
+from benchmarks.repair_results import RepairCase, RepairRow, RockchipRepair
 from benchmarks.results import (
     BuildStep,
     BuildTime,
@@ -104,3 +105,13 @@ def rockchip_emulation() -> RockchipEmulation:
         Compared("conv", "rk3576", "w4a16_g32", 8, None, None, "no weight can be stored so"),
     )
     return RockchipEmulation("2026-11-30", "toolkit 1.0", compared)
+
+
+def rockchip_repair() -> RockchipRepair:
+    rows = (
+        RepairRow("the toolkit alone", 0.56, 0.55, False, 1_000_000, 0),
+        RepairRow("algorithm mmse", None, None, False, None, 0),
+        RepairRow("2 values in float16", 0.997, 0.996, True, 1_200_000, 2),
+    )
+    case = RepairCase("Two layers.", 0.99, True, rows, ("`a` +10 bytes, +3 cycles",))
+    return RockchipRepair("2026-11-30", "rknn-toolkit2 2.5.0", "rk3588", "w8a8", 8, (case,))

@@ -17,6 +17,7 @@ def results(tmp_path: Path) -> Path:
     save(samples.rockchip(), tmp_path / "rockchip.json")
     save(samples.rockchip_models(), tmp_path / "rockchip_models.json")
     save(samples.rockchip_emulation(), tmp_path / "rockchip_emulation.json")
+    save(samples.rockchip_repair(), tmp_path / "rockchip_repair.json")
     save(samples.build_time(), tmp_path / "build_time.json")
     save(samples.write_memory(), tmp_path / "write_memory.json")
     (tmp_path / "tried.md").write_text("## What was tried\n\nThis and that.\n")
@@ -32,6 +33,9 @@ def test_the_page_shows_rates_ratios_goals_and_what_is_missing(results: Path) ->
     assert "| chipwise | 0.0260 nats | 92.5% | 1.025 |" in page
     row = "| rk3588 | w8a8 | -24 | 0.0100 nats | 99.0% | 2 of 200 operators | 5.3 MB | 12 s | 900 MB |"
     assert row in page
+    assert "| 2 values in float16 | 0.9960 | 0.9970 | 1.20 MB | 2 values | yes |" in page
+    assert "| algorithm mmse | failed | failed |  | 0 values |  |" in page
+    assert "Asked for: 0.99 of both cosines, reached." in page
     assert "| read | 1.5 | 100 MB | a model |" in page
     assert "goal: under 90 s, met" in page
     assert "| fused | 500 MB | 150 MB | 0.30 | 0 MB |" in page
@@ -46,7 +50,7 @@ def test_a_bundle_that_failed_its_gate_is_named(results: Path) -> None:
 
 def test_what_was_not_run_is_said_to_be_not_run(tmp_path: Path) -> None:
     page = render.render(tmp_path, tmp_path / "none.md")
-    assert page.count("Not run: `python -m benchmarks.") == 7
+    assert page.count("Not run: `python -m benchmarks.") == 8
 
 
 def test_check_tells_an_old_page(results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
