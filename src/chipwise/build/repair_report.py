@@ -42,12 +42,19 @@ def repair_fields(benches: Sequence[Bench]) -> RepairFields:
 
 
 def layer_losses(compiled: CompiledGraph) -> tuple[LayerLoss, ...]:
-    """Each layer against float, in order."""
-    dtypes = {layer.name.partition(":")[2]: layer.dtype for layer in _layers(compiled)}
+    """Each layer against float, in order. The type is that of the layer that bears the name of the same value."""
+    graph = ir.load(compiled.source).graph
+    names = [str(value.name) for node in graph for value in node.outputs]
+    dtypes: dict[tuple[str | None, str], str] = {}
+    for layer in _layers(compiled):
+        value = value_of(layer.name.partition(":")[2], names)
+        # A product is listed by what it was fused with: Conv, ConvAdd, ConvExSwish.
+        for op_type in (layer.op_type, "Conv" if layer.op_type.startswith("Conv") else ""):
+            dtypes.setdefault((value, op_type), layer.dtype)
     found = []
     for row in compiled.losses:
-        layer = value_of(row.tensor, dtypes) or next((name for name in dtypes if _same(name, row.tensor)), None)
-        dtype = "" if layer is None else dtypes[layer]
+        value = value_of(row.tensor, names)
+        dtype = "" if value is None else dtypes.get((value, row.op_type), "")
         found.append(
             LayerLoss(row.tensor, row.op_type, dtype, row.cosine, row.distance, row.own_cosine, row.own_distance)
         )
@@ -111,8 +118,3 @@ def _cycles(compiled: CompiledGraph, names: dict[str, ir.Node]) -> dict[str, int
         if name is not None:
             found[name] = found.get(name, 0) + layer.total_cycles
     return found
-
-
-def _same(layer: str, tensor: str) -> bool:
-    """Whether a row of the one table is a row of the other: both carry the name of a value, with other letters."""
-    return layer.split("-")[0].split("#")[0] == tensor.split("-")[0].split("#")[0]
