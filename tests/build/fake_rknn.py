@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 from chipwise.toolchain.environment import FOLDER_VARIABLE
+from chipwise.toolchain.runners import JOB_MAIN
 
 CHIP = "rk3566"
 """The chip that the compiled file is for, whatever is asked."""
 
 _TESTS = Path(__file__).parent.parent
 _RUNNER = """
-import json, os, shutil, sys
+import contextlib, json, os, shutil, sys
 import numpy as np
 import onnxruntime
 
@@ -49,7 +51,37 @@ def build_simulate(request):
     return {"values": {"duration_s": {}}, "artifacts": ["model.rknn", "outputs.npz"]}
 
 
-ACTIONS = {"build_simulate": build_simulate}
+def build_live(request):
+    values, files = request["values"], request["files"]
+    session = onnxruntime.InferenceSession(files["model"], providers=["CPUExecutionProvider"])
+    given = session.get_inputs()
+    with np.load(files["calibration"]) if "calibration" in files else contextlib.nullcontext({}) as file:
+        samples = [[list(file[name].shape), str(file[name].dtype)] for name in file]
+    wanted = [[one.name, one.shape, one.type] for one in given]
+    with open(SEEN + "l", "a") as stream:
+        stream.write(json.dumps({"values": values, "samples": samples, "inputs": wanted}) + "\\n")
+    with open(LOG) as stream:
+        sys.stdout.write(stream.read())
+    sys.stdout.flush()
+    if FAULTS.get("abort"):
+        os.abort()
+    shutil.copyfile(COMPILED, "model.rknn")
+    noise = np.random.default_rng(0)
+
+    def simulate(arrays):
+        if FAULTS.get("dies"):
+            raise RuntimeError("the simulator is gone")
+        found = session.run(None, dict(zip([one.name for one in given], arrays)))
+        found = [y * FAULTS.get("gain", 1) + FAULTS.get("noise", 0) * noise.standard_normal(y.shape) for y in found]
+        return [y.astype(np.float32) for y in found[: FAULTS.get("outputs")]]
+
+    sys.path.insert(0, RUNNERS)
+    from live import answer_calls
+    return {"values": {"duration_s": {}, "float16": []}, "artifacts": ["model.rknn"],
+            "then": lambda: answer_calls(values["link"], simulate)}
+
+
+ACTIONS = {"build_simulate": build_simulate, "build_live": build_live}
 """
 
 
@@ -60,7 +92,7 @@ def install(folder: Path, *, log: str = "attention_rk3588_w8a8", **faults: float
         folder: Where it lies.
         log: Name of the recorded log that it prints.
         faults: ``abort``, ``no_file``, ``nan``: whether to; ``gain`` and ``noise`` of the outputs, ``samples`` it
-            returns, ``copies`` of the outputs.
+            returns, ``copies`` of the outputs. Of a live job: ``dies`` when it is asked, ``outputs`` it returns.
 
     Returns:
         The environment variables by which it is found.
@@ -70,6 +102,7 @@ def install(folder: Path, *, log: str = "attention_rk3588_w8a8", **faults: float
         "LOG": _TESTS / "toolchain" / "rknn_logs" / f"{log}.log",
         "COMPILED": _TESTS / "model" / "rknn" / "conv_rk3566_w8a8.rknn",
         "SEEN": folder / "seen.json",
+        "RUNNERS": JOB_MAIN.parent,
     }
     head = [f"{name} = {str(path)!r}" for name, path in paths.items()]
     python.parent.mkdir(parents=True)
@@ -84,3 +117,8 @@ def seen(folder: Path) -> dict[str, dict[str, object]]:
     """What the toolkit was asked: ``values``, and the ``count`` of samples by the name of the file."""
     found: dict[str, dict[str, object]] = json.loads((folder / "seen.json").read_text())
     return found
+
+
+def seen_live(folder: Path) -> list[dict[str, Any]]:
+    """What each live job was asked: ``values``, the shape and type of its ``samples``, its graph's ``inputs``."""
+    return [json.loads(line) for line in (folder / "seen.jsonl").read_text().splitlines()]

@@ -56,10 +56,11 @@ _BERT: dict[str, Any] = {
 }
 
 
-def write_decoder(folder: Path) -> Path:
+def write_decoder(folder: Path, *, layers: int = 2) -> Path:
     """A Hugging Face folder of a llama of 0.1 million parameters."""
-    config = decoder_config(Fields(_LLAMA, "config.json"), "llama")
-    return _write(folder, _LLAMA, decoder_shapes(config))
+    settings = {**_LLAMA, "num_hidden_layers": layers}
+    config = decoder_config(Fields(settings, "config.json"), "llama")
+    return _write(folder, settings, decoder_shapes(config))
 
 
 def write_encoder(folder: Path) -> Path:
