@@ -50,13 +50,13 @@ def test_it_stops_at_the_first_rung_that_holds() -> None:
     assert steps == ["plain", "a", "b"]
     assert bench.passed
     assert bench.best.attempt.changes == ("a", "b")
-    assert [bench.kept(one) for one in bench.tried] == [True, True, True]
+    assert [bench.kept(one) for one in bench.tried] == [False, True, True]
 
 
 def test_what_did_not_help_is_not_kept() -> None:
     bench, _ = walk({"a": 0.4, "b": 0.99}, rung(("a", {})), rung(("b", {})))
     assert bench.best.attempt.changes == ("b",)
-    assert [bench.kept(one) for one in bench.tried] == [True, False, True]
+    assert [bench.kept(one) for one in bench.tried] == [False, False, True]
 
 
 def test_builds_are_limited_and_the_best_stays() -> None:
@@ -89,6 +89,7 @@ def test_a_build_that_fails_is_noted_and_passed_over() -> None:
 def test_nan_outputs_rank_below_all() -> None:
     bench, _ = walk({"a": float("nan")}, rung(("a", {})))
     assert bench.best.attempt.change == "plain"
+    assert [bench.kept(one) for one in bench.tried] == [True, False]
 
 
 @pytest.mark.parametrize(

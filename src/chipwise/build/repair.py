@@ -38,8 +38,10 @@ class Bench:
             self.best = tried
 
     def kept(self, tried: Tried) -> bool:
-        """Whether an attempt is the one that is kept, or a step on the way to it."""
+        """Whether an attempt is the one that is kept, or its change is part of that."""
         steps = tried.attempt.changes
+        if not steps:
+            return tried is self.best
         return tried.trial is not None and self.best.attempt.changes[: len(steps)] == steps
 
 

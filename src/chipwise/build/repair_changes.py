@@ -133,7 +133,8 @@ class Ladder:
             left //= 2
             fewer = last.float16[: len(last.float16) - left]
             if fewer:
-                yield last.changed(f"{len(fewer)} values in float16", float16=fewer)
+                words = f"{len(fewer)} values in float16"
+                yield replace(last, float16=fewer, changes=(*last.changes[:-1], words))
 
 
 def _own_scales(attempt: Attempt) -> Attempt:
