@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from benchmarks.chip_results import RockchipEmulation, RockchipModels
+from benchmarks.decoder_results import RockchipDecoders, rockchip_decoders
 from benchmarks.model import ROOT
 from benchmarks.render_chips import rockchip_emulation, rockchip_models
 from benchmarks.repair_results import RockchipRepair, rockchip_repair
@@ -38,6 +39,7 @@ def render(results: Path = RESULTS, tried: Path = TRIED) -> str:
     parts += _section(results / "drift.json", Drift, engine_drift)
     parts += _section(results / "build_time.json", BuildTime, build_time)
     parts += _section(results / "rockchip.json", Rockchip, rockchip)
+    parts += _section(results / "rockchip_decoders.json", RockchipDecoders, rockchip_decoders)
     parts += _section(results / "rockchip_models.json", RockchipModels, rockchip_models)
     parts += _section(results / "rockchip_repair.json", RockchipRepair, rockchip_repair)
     parts += _section(results / "rockchip_emulation.json", RockchipEmulation, rockchip_emulation)

@@ -58,6 +58,7 @@ class RknnDecoderGraphs:
         folder: Where files are written.
         threads: Threads of a run.
         stack: Ends the simulators when the build ends.
+        repair: Whether weights may be changed and tensors kept in float16 so that the aim is reached.
     """
 
     plain: PortableGraphs
@@ -67,6 +68,7 @@ class RknnDecoderGraphs:
     folder: Path
     threads: int
     stack: ExitStack
+    repair: bool = True
 
     def reference(self) -> GraphFiles:
         """The model in float32, in the same shapes."""
@@ -120,6 +122,8 @@ class RknnDecoderGraphs:
         self, recipe: Recipe, reference: GraphFiles, calibration: Sequence[Sequence[int]], log: StepLog
     ) -> tuple[RepairedDecoder, Float16Plan | None]:
         whole, progress = RepairedDecoder(self.plain, reference), log.listener.progress
+        if not self.repair:
+            return whole, None
         if recipe.weight_bits == _FOUR_BITS and recipe.group_size:
             with log.step("round weights"):
                 groups, folder = product_groups(self.plain.dynamic()), self.folder / "rounded"

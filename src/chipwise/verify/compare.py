@@ -102,6 +102,10 @@ def compare(
     return Comparison(tuple(cases), too_long, checks)
 
 
+def _same(answer: PositionDrift) -> bool:
+    return bool(answer.agree.all() and answer.finite_reference.all() and answer.finite_candidate.all())
+
+
 class _Pair:
     """Two sessions taken through the same steps."""
 
@@ -125,14 +129,17 @@ class _Pair:
         """Read and answer a wave."""
         read = [self._read(slot, prompt, whole=whole_prompts) for slot, (_, prompt) in enumerate(wave)]
         ours, drifts = answer_in_lockstep(self.reference, self.candidate, [turns[0] for _, turns in read], self.eos_ids)
-        theirs = decode(self.candidate, [turns[1] for _, turns in read], self.eos_ids)
-        cases = []
-        for slot, (index, _) in enumerate(wave):
-            seen = read[slot][0]
-            # The prompt's last position predicts the first answer token.
-            answer = concatenate([seen[len(seen) - 1 :], *drifts[slot]])
-            cases.append(CaseComparison(index, ours[slot], theirs[slot], seen[: len(seen) - 1], answer))
-        return cases
+        # The prompt's last position predicts the first answer token.
+        answers = [concatenate([seen[len(seen) - 1 :], *parts]) for (seen, _), parts in zip(read, drifts, strict=True)]
+        if all(_same(answer) for answer in answers):
+            # At each step it would have chosen what it was fed: left to itself it takes the same steps once more.
+            theirs = ours
+        else:
+            theirs = decode(self.candidate, [turns[1] for _, turns in read], self.eos_ids)
+        return [
+            CaseComparison(index, ours[slot], theirs[slot], read[slot][0][:-1], answers[slot])
+            for slot, (index, _) in enumerate(wave)
+        ]
 
     def check(self, prompts: Sequence[Prompt], answers: Sequence[Answer]) -> tuple[SelfCheck, ...]:
         """Both sessions against themselves, on the reference's answers to the wave that was just run."""
