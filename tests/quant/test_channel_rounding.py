@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from chipwise.quant.channel_rounding import ChannelWeight, round_channels
+from chipwise.quant.channel_rounding import ChannelWeight, round_channels, round_groups
 
 RNG = np.random.default_rng(4)
 
@@ -138,3 +138,34 @@ def test_types_and_the_matrix_given() -> None:
     assert np.array_equal(matrix, kept)
     assert (rounded.values.dtype, rounded.scale.dtype, rounded.zero_point.dtype) == (np.int8, np.float32, np.int32)
     assert rounded.dense().dtype == np.float32
+
+
+def _toolkit_groups(matrix: np.ndarray, group_size: int) -> tuple[np.ndarray, np.ndarray]:
+    """What the toolkit makes of weights in 4 bits: integers and scales, written from its rule."""
+    grouped = matrix.astype(np.float64).reshape(len(matrix), -1, group_size)
+    scale = np.abs(grouped).max(-1) / 7
+    values = np.rint(grouped / np.where(scale > 0, scale, 1)[..., None])
+    return values.reshape(matrix.shape).astype(np.int8), scale
+
+
+@pytest.mark.parametrize("given", [False, True])
+@pytest.mark.parametrize("group_size", [32, 64])
+def test_four_bits_in_groups_are_not_rounded_again(group_size: int, given: bool) -> None:
+    matrix, (hessian, _) = RNG.normal(size=(16, 192)).astype(np.float32), _hessian(192)
+    matrix[3, :64] = 0
+    matrix[4, 64:128] = 2.5
+    matrix[5] *= 1e20
+    rounded = round_groups(matrix, hessian if given else None, group_size)
+    values, scale = _toolkit_groups(rounded.dense(), group_size)
+    assert np.array_equal(values, rounded.values)
+    assert np.allclose(scale, rounded.scale, rtol=1e-5, atol=1e-30)
+    if not given:
+        error = np.abs(rounded.dense().astype(np.float64) - matrix).reshape(16, -1, group_size)
+        assert (error <= 0.501 * rounded.scale[..., None]).all()
+
+
+def test_with_a_hessian_four_bits_err_less() -> None:
+    matrix, (hessian, others) = RNG.normal(size=(32, 256)).astype(np.float32), _hessian(256)
+    nearest, found = (round_groups(matrix, given, 32).dense() for given in (None, hessian))
+    losses = [float(np.square(others @ (one - matrix).T).mean()) for one in (nearest, found)]
+    assert losses[1] < 0.6 * losses[0]

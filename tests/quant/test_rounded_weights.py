@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -7,10 +8,11 @@ import onnx_ir as ir
 import pytest
 
 from chipwise.model.config import DecoderConfig
-from chipwise.model.weights import WeightSource
+from chipwise.model.decoder import names
+from chipwise.model.weights import WeightInfo, WeightSource
 from chipwise.quant import rounded_weights
 from chipwise.quant.calibration import tapped
-from chipwise.quant.channel_rounding import round_channels
+from chipwise.quant.channel_rounding import GroupWeight, round_channels
 from chipwise.quant.product_groups import ProductGroup, product_groups
 from chipwise.quant.rounded_weights import RoundedWeights, round_products
 from chipwise.rewrite.runner import Runner
@@ -27,12 +29,14 @@ def decoder(tmp_path_factory: pytest.TempPathFactory) -> Decoder:
     return config, weights, model, feeds_of(model, config, prompts)
 
 
-def _rounded(decoder: Decoder, groups: list[ProductGroup] | None = None) -> tuple[dict, list[tuple[int, int]]]:
+def _rounded(
+    decoder: Decoder, groups: list[ProductGroup] | None = None, group_size: int | None = None
+) -> tuple[dict, list[tuple[int, int]]]:
     _, weights, model, feeds = decoder
     told: list[tuple[int, int]] = []
     found = round_products(
         model, weights, product_groups(model) if groups is None else groups, feeds,
-        threads=1, progress=lambda *of: told.append(of),
+        group_size=group_size, threads=1, progress=lambda *of: told.append(of),
     )  # fmt: skip
     return found, told
 
@@ -69,7 +73,7 @@ def test_parts_that_fit_the_memory_find_the_same(decoder: Decoder, monkeypatch: 
 def test_the_model_answers_nearly_as_before(decoder: Decoder) -> None:
     config, weights, _, _ = decoder
     rounded = RoundedWeights(weights, _rounded(decoder)[0])
-    before, after = logits_of(config, weights), logits_of(config, rounded)
+    before, after = logits_of(config, weights), logits_of(replace(config, tied_embeddings=False), rounded)
     assert 0 < np.abs(before - after).max() < 0.1 * np.abs(before).max()
 
 
@@ -86,6 +90,34 @@ def test_names_rows_and_what_is_not_rounded(decoder: Decoder) -> None:
         assert np.array_equal(loaded, weights.load(name)) == (name not in found)
         if loaded.ndim == 2:
             assert np.array_equal(rounded.load_rows(name, 1, 9), loaded[1:9])
+
+
+@pytest.mark.parametrize("group_size", [None, 32])
+def test_an_embedding_that_is_the_output_layer_too_is_looked_up_as_it_was(
+    decoder: Decoder, group_size: int | None
+) -> None:
+    config, weights, model, _ = decoder
+    assert config.tied_embeddings
+    found, _ = _rounded(decoder, product_groups(model)[-1:], group_size)
+    assert list(found) == [names.LM_HEAD]
+    rounded = RoundedWeights(weights, found)
+    embedding = weights.load(names.EMBEDDING)
+    assert np.array_equal(rounded.load(names.EMBEDDING), embedding)
+    assert names.LM_HEAD in rounded
+    assert list(rounded.names()) == [*weights.names(), names.LM_HEAD]
+    assert rounded.info(names.LM_HEAD) == WeightInfo(names.LM_HEAD, embedding.shape, "F32", embedding.nbytes)
+    error = np.abs(rounded.load(names.LM_HEAD) - embedding).max()
+    assert 0 < error < (0.05 if group_size is None else 0.5) * np.abs(embedding).max()
+    assert np.array_equal(rounded.load_rows(names.LM_HEAD, 3, 5), rounded.load(names.LM_HEAD)[3:5])
+
+
+def test_groups_that_do_not_divide_the_width_are_left_to_the_toolkit(decoder: Decoder) -> None:
+    """down_proj has 40 columns here, all other products 64."""
+    found, told = _rounded(decoder, group_size=32)
+    assert not any("down_proj" in name for name in found)
+    assert len(found) == 2 * 6 + 1
+    assert told[-1] == (7, 7)
+    assert all(isinstance(one, GroupWeight) and one.scale.shape[1] == 2 for one in found.values())
 
 
 def test_no_groups(decoder: Decoder, tmp_path: Path) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from chipwise.build.graph_files import GraphFiles
 from chipwise.build.logits_proof import proven, read_logits
 from chipwise.build.portable_graphs import PortableGraphs
+from chipwise.model.decoder import names
 from chipwise.model.weights import WeightSource
 from chipwise.quant.calibration import Progress
 from chipwise.quant.feed_forward_equalization import EqualizedWeights, feed_forward_factors
@@ -93,5 +94,6 @@ def round_decoder(
     rounded = round_products(
         graphs.dynamic(), graphs.weights, groups, feeds, group_size=group_size, threads=threads, progress=progress
     )  # fmt: skip
-    turned = graphs.with_weights(graphs.config, RoundedWeights(graphs.weights, rounded), folder)
+    config = replace(graphs.config, tied_embeddings=graphs.config.tied_embeddings and names.LM_HEAD not in rounded)
+    turned = graphs.with_weights(config, RoundedWeights(graphs.weights, rounded), folder)
     return RepairedDecoder(turned, turned.reference(), repaired.steps)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import onnx_ir as ir
 
+from chipwise.model.decoder import names
 from chipwise.model.weights import Float32Array, WeightInfo, WeightSource
 from chipwise.quant.calibration import Progress, tapped
 from chipwise.quant.channel_rounding import ChannelWeight, GroupWeight, round_channels, round_groups
@@ -23,6 +25,8 @@ _MAX_BYTES = 512 << 20
 class RoundedWeights:
     """Weights of which some are rounded; a ``WeightSource`` of the same architecture.
 
+    An output layer that is rounded is no longer the embedding, even if it was.
+
     Args:
         source: The weights as they are.
         rounded: Those that are rounded, by name.
@@ -33,11 +37,15 @@ class RoundedWeights:
 
     def names(self) -> Iterator[str]:
         """All canonical names."""
-        return self._source.names()
+        yield from self._source.names()
+        yield from (name for name in self._rounded if name not in self._source)
 
     def info(self, name: str) -> WeightInfo:
         """Shape and storage of a weight."""
-        return self._source.info(name)
+        if name in self._source:
+            return self._source.info(name)
+        shape = self._rounded[name].values.shape
+        return WeightInfo(name, shape, "F32", 4 * math.prod(shape))
 
     def load(self, name: str) -> Float32Array:
         """The weight in float32."""
@@ -50,7 +58,7 @@ class RoundedWeights:
 
     def __contains__(self, name: object) -> bool:
         """Whether there is a weight of that name."""
-        return name in self._source
+        return name in self._source or name in self._rounded
 
 
 def round_products(
@@ -64,6 +72,9 @@ def round_products(
     progress: Progress,
 ) -> dict[str, Rounded]:
     """Round the weights of groups of products by what they read on real inputs.
+
+    An embedding that is the output layer too is rounded as ``lm_head.weight``: what is looked up stays as it is.
+    Products whose width ``group_size`` does not divide are left out.
 
     Args:
         model: The decoder's graph in floating point. It is not changed.
@@ -79,13 +90,14 @@ def round_products(
     """
     rounded: dict[str, Rounded] = {}
     widths = {group.value: weights.info(group.weights[0]).shape[-1] for group in groups}
+    groups = [group for group in groups if not (group_size and widths[group.value] % group_size)]
     done = 0
     for part in _parts(groups, widths):
         hessians = _gather(model, [group.value for group in part], widths, feeds, threads)
         for group in part:
             for name in group.weights:
                 matrix, hessian = weights.load(name), hessians[group.value]
-                rounded[name] = (
+                rounded[names.LM_HEAD if name == names.EMBEDDING else name] = (
                     round_groups(matrix, hessian, group_size) if group_size else round_channels(matrix, hessian)
                 )
             done += 1
