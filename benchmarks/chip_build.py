@@ -60,7 +60,16 @@ def build_ours(model: ChipModel, chip: str, scheme: str) -> ModelBuild:
         agreement=agreement_of(report), size_bytes=size_bytes,
         npu_operators=int(placed[1]) if placed else None, cpu_operators=int(placed[2] or 0) if placed else None,
         build_s=built_s, peak_bytes=int(peak[1]) if peak else None,
+        repaired=_repaired(report),
     )  # fmt: skip
+
+
+def _repaired(report: Report) -> str:
+    kept = [one for one in report.repairs if one.kept]
+    words = [one.change for one in kept if one.change != "plain"]
+    if kept and kept[-1].float16:
+        words.append(f"{kept[-1].float16} values in float16")
+    return ", ".join(words)
 
 
 def build_plain(model: ChipModel, chip: str, scheme: str) -> ModelBuild:

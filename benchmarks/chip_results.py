@@ -44,6 +44,7 @@ class ModelBuild:
         cpu_operators: Those left to the CPU.
         build_s: Wall time of the whole command, verification included; for the toolkit of building and simulating.
         peak_bytes: Most memory of the toolkit's processes.
+        repaired: What was changed so that the gate held, in words; empty if nothing was.
     """
 
     model: str
@@ -58,6 +59,7 @@ class ModelBuild:
     cpu_operators: int | None = None
     build_s: float | None = None
     peak_bytes: int | None = None
+    repaired: str = ""
 
 
 @dataclass(frozen=True)

@@ -52,6 +52,7 @@ def _built(build: ModelBuild) -> str:
     if build.refused:
         return f"{head} **not built** | {build.refused} | | | | |"
     gate = build.gate if build.gate == "passed" else f"**{build.gate}**"
+    gate += f", repaired: {build.repaired}" if build.repaired else ""
     cells = [gate, _agreement(build.agreement), _placed(build), _megabytes(build.size_bytes, 1),
              "" if build.build_s is None else f"{build.build_s:.0f} s", _megabytes(build.peak_bytes)]  # fmt: skip
     return f"{head} {' | '.join(cells)} |"

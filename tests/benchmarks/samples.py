@@ -89,7 +89,7 @@ def rockchip_models() -> RockchipModels:
     good, bad = Agreement(0.999, 0.998, 0.9712), Agreement(0.96, 0.95, 0.12)
     tokens = Agreement(None, None, None, 0.02, 0.97)
     builds = (
-        ModelBuild("net", "rk3588", "w8a8", "chipwise", "", "passed", good, 2_500_000, 40, 3, 12.4, 600_000_000),
+        ModelBuild("net", "rk3588", "w8a8", "chipwise", "", "passed", good, 2500000, 40, 3, 12.4, 600_000_000, "clip"),
         ModelBuild("net", "rk3588", "w8a8", "toolkit", "", "", bad, 2_600_000, 38, 5, 9.0, 500_000_000),
         ModelBuild("vad", "rk3588", "fp16", "chipwise", refused="If is control flow"),
         ModelBuild("vad", "rk3588", "fp16", "toolkit", refused="load_onnx: a dynamic graph"),

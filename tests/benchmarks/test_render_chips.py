@@ -7,7 +7,7 @@ from tests.benchmarks import samples
 def test_a_build_shows_what_it_reached_where_it_runs_and_what_it_took() -> None:
     page = "\n".join(rockchip_models(samples.rockchip_models()))
     assert "- `net`: a net; images." in page
-    assert "| net | rk3588 | w8a8 | passed | 0.9980, 0.9712 | 40 / 3 | 2.5 MB | 12 s | 600 MB |" in page
+    assert "| net | rk3588 | w8a8 | passed, repaired: clip | 0.9980, 0.9712 | 40 / 3 | 2.5 MB | 12 s | 600 MB |" in page
     assert "| lm | rk3576 | w4a16 | **failed** | KL 0.02000 nats, same token 97.0% | 1 / 0 | 0.0 MB | 2 s |  |" in page
 
 
