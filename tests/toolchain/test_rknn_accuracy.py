@@ -23,6 +23,13 @@ def test_a_recorded_table() -> None:
     assert by_name["layers.0.mlp.product-rs"].loss == pytest.approx(0.00926, abs=1e-5)
 
 
+def test_layers_that_were_fused_into_the_next_have_no_numbers() -> None:
+    rows = read_accuracy((RECORDED.parent / "conv_rk3588_w8a8.error_analysis.txt").read_text("utf-8"))
+    assert [row.tensor for row in rows] == [
+        "image", "image_int8", "r1", "r2", "pool_2conv0", "pool", "logits_mm", "logits_int8", "logits"
+    ]  # fmt: skip
+
+
 def test_what_is_not_finite_loses_all() -> None:
     (row,) = read_accuracy("[Conv] y_mm    nan | inf   nan | nan      \n[Conv] broken 1.0 | 2.0\nlayer_name   x")
     assert (row.tensor, math.isnan(row.cosine), row.loss) == ("y_mm", True, math.inf)
