@@ -75,10 +75,11 @@ def _compared(one: Compared) -> str:
     if one.emulated is None or one.simulated is None:
         return f"{head} **not compared**: {one.refused} | | |"
     means = [one.emulated.mean, one.simulated.mean]
-    gap = "" if None in means else f"{(means[0] or 0) - (means[1] or 0):+.4f}"
+    # What rounds to nothing has no sign.
+    gap = "" if None in means else f"{round((means[0] or 0) - (means[1] or 0), 4) + 0.0:+.4f}"
     kls = [one.emulated.kl_mean_nats, one.simulated.kl_mean_nats]
     if None not in kls:
-        gap += f", {(kls[1] or 0) - (kls[0] or 0):+.5f} nats"
+        gap += f", {(kls[1] or 0) - (kls[0] or 0):+.1g} nats"
     return f"{head} {_agreement(one.emulated)} | {_agreement(one.simulated)} | {gap} |"
 
 
@@ -95,7 +96,7 @@ def _agreement(found: Agreement | None) -> str:
     if found.mean is not None and found.min is not None:
         words.append(f"{found.mean:.4f}, {found.min:.4f}")
     if found.kl_mean_nats is not None and found.top1_agreement is not None:
-        words.append(f"KL {found.kl_mean_nats:.5f} nats, same token {found.top1_agreement:.1%}")
+        words.append(f"KL {found.kl_mean_nats:.2g} nats, same token {found.top1_agreement:.1%}")
     return "; ".join(words) or "not measured"
 
 

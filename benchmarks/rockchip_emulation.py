@@ -9,7 +9,6 @@ results/rockchip_emulation.json when it is done, and one that is there is not ru
 
 from __future__ import annotations
 
-import json
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
@@ -23,6 +22,7 @@ from benchmarks import rockchip
 from benchmarks.chip_build import worst
 from benchmarks.chip_models import chip_models
 from benchmarks.chip_results import Agreement, Compared, RockchipEmulation
+from benchmarks.emulation_evidence import EVIDENCE, evidence
 from benchmarks.machine import today
 from benchmarks.model import ROOT
 from benchmarks.results import RESULTS, load, save
@@ -38,7 +38,6 @@ from chipwise.errors import ChipwiseError
 from chipwise.files import write_atomic
 from chipwise.model.config import DecoderConfig
 from chipwise.model.importer import load_model
-from chipwise.quant import emulation_evidence
 from chipwise.quant.decoder_feeds import prompt_feed
 from chipwise.quant.fit import fit_recipe
 from chipwise.rewrite.pass_ import Feed, RewriteContext
@@ -47,7 +46,6 @@ from chipwise.rewrite.plan import passes_for
 from chipwise.target import load_target
 
 PATH = RESULTS / "rockchip_emulation.json"
-EVIDENCE = ROOT / "src" / "chipwise" / "quant" / emulation_evidence.FILE
 PAIRS = (
     ("block", "rk3588", "w8a8"), ("block_mask", "rk3588", "w8a8"), ("block_outliers", "rk3588", "w8a8"),
     ("home_agent", "rk3588", "w8a8"), ("mobile_net", "rk3588", "w8a8"), ("pulse_vad", "rk3588", "w8a8"),
@@ -146,31 +144,6 @@ def _run(graph: GraphFile, feeds: Sequence[Feed]) -> Arrays:
 
 def _quiet(done: int, total: int) -> None:
     return None
-
-
-def evidence(result: RockchipEmulation) -> str:
-    """The file by which reports say how far emulation is to be trusted."""
-    lines = [
-        "# What emulation read, and what the vendor's simulator read, against float32. Written by",
-        "# `python -m benchmarks.rockchip_emulation`: do not edit.",
-        "figures = [",
-    ]
-    for one in result.compared:
-        if one.emulated is None or one.simulated is None:
-            continue
-        pairs = {
-            "channel_cosine": (one.emulated.mean, one.simulated.mean),
-            "kl_nats": (one.emulated.kl_mean_nats, one.simulated.kl_mean_nats),
-        }
-        for measure, (emulated, simulated) in pairs.items():
-            if emulated is not None and simulated is not None:
-                fields = {
-                    "vendor": "Rockchip", "chip": one.chip, "scheme": one.scheme.split("_")[0], "model": one.model,
-                    "measure": measure, "emulated": round(emulated, 6), "simulated": round(simulated, 6),
-                    "source": f"{result.toolkit}, {result.date}",
-                }  # fmt: skip
-                lines.append(f"  {{ {', '.join(f'{key} = {json.dumps(value)}' for key, value in fields.items())} }},")
-    return "\n".join([*lines, "]", ""])
 
 
 def main(names: list[str]) -> int:
