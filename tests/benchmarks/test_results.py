@@ -7,13 +7,14 @@ import pytest
 from pydantic import ValidationError
 
 from benchmarks.chip_results import RockchipEmulation, RockchipModels
+from benchmarks.repair_results import RockchipRepair
 from benchmarks.results import RESULTS, BuildTime, DecodePrefill, Drift, Rockchip, WriteMemory, load, save
 from benchmarks.summary import rate, ratios
 from tests.benchmarks import samples
 
 KINDS = {
     "decode_prefill": DecodePrefill, "drift": Drift, "build_time": BuildTime, "rockchip": Rockchip,
-    "write_memory": WriteMemory, "rockchip_models": RockchipModels, "rockchip_emulation": RockchipEmulation,
+    "rockchip_repair": RockchipRepair, "write_memory": WriteMemory, "rockchip_models": RockchipModels, "rockchip_emulation": RockchipEmulation,
 }  # fmt: skip
 
 
