@@ -14,7 +14,8 @@ from tests.benchmarks import samples
 
 KINDS = {
     "decode_prefill": DecodePrefill, "drift": Drift, "build_time": BuildTime, "rockchip": Rockchip,
-    "rockchip_repair": RockchipRepair, "write_memory": WriteMemory, "rockchip_models": RockchipModels, "rockchip_emulation": RockchipEmulation,
+    "rockchip_repair": RockchipRepair, "write_memory": WriteMemory,
+    "rockchip_models": RockchipModels, "rockchip_emulation": RockchipEmulation,
 }  # fmt: skip
 
 
