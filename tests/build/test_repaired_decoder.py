@@ -73,6 +73,7 @@ def test_it_is_the_same_model_and_8_bits_harm_it_less(
     assert drifts[1].kl_nats < 0.6 * drifts[0].kl_nats
 
 
+@pytest.mark.slow
 def test_what_cannot_be_rotated_is_equalized(gemma: Model, tmp_path: Path) -> None:
     graphs = _graphs(gemma, tmp_path / "plain")
     (tmp_path / "plain").mkdir()

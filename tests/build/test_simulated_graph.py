@@ -33,7 +33,7 @@ def _simulated(files: GraphFiles) -> Session:
     return PortableSession(prefill, decode, n_slots=2, max_context=SHAPE.context, mask=Mask(None, None))
 
 
-@pytest.mark.parametrize("which", ["files", "windowed"])
+@pytest.mark.parametrize("which", ["files", pytest.param("windowed", marks=pytest.mark.slow)])
 def test_a_session_over_a_simulator_is_one_over_its_source(which: str, request: pytest.FixtureRequest) -> None:
     graphs: GraphFiles = request.getfixturevalue(which)
     theirs, ours = graphs.open(n_slots=2, max_context=SHAPE.context, threads=1), _simulated(graphs)

@@ -50,7 +50,7 @@ def _is_on_the_grid(rounded: ChannelWeight) -> None:
     assert np.allclose(step[lives], rounded.scale[lives], rtol=1e-5)
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(matrix=_ROWS)
 def test_nearest_rounding_is_off_by_half_a_step_at_most(matrix: np.ndarray) -> None:
     rounded = round_channels(matrix, None)
@@ -60,7 +60,7 @@ def test_nearest_rounding_is_off_by_half_a_step_at_most(matrix: np.ndarray) -> N
     assert (error <= np.maximum(0.501 * span[:, None] / 255, 255 * np.finfo(np.float32).tiny)).all()
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(matrix=_ROWS)
 def test_what_is_rounded_is_not_rounded_again(matrix: np.ndarray) -> None:
     _is_on_the_grid(round_channels(matrix, None))
