@@ -156,6 +156,18 @@ def test_what_stays_in_float16_is_named_to_the_toolkit(repaired: Built) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("recipe", "rounds"), [("w8a8", True), ("w8a8_tensor", False)])
+def test_weights_are_rounded_only_to_the_grid_that_the_toolkit_takes(
+    recipe: str, rounds: bool, files: Path, tmp_path: Path, toolkit: Any
+) -> None:
+    folder = toolkit()
+    result = _build(files, tmp_path / "b", recipe, gate={**OPEN_GATE, "kl_mean_nats": 1e-3})
+    assert ("round weights" in [step.name for step in result.report.steps]) == rounds
+    method = fake_rknn.seen_live(folder)[0]["values"]["config"]["quantized_method"]
+    assert method == ("channel" if rounds else "layer")
+
+
+@pytest.mark.slow
 def test_float16_needs_no_samples_and_no_repair(files: Path, tmp_path: Path, toolkit: Any) -> None:
     folder = toolkit()
     result = _build(files, tmp_path / "b", "fp16", gate={**OPEN_GATE, "kl_mean_nats": 1e-4})

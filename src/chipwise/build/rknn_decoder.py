@@ -145,6 +145,9 @@ class RknnDecoderGraphs:
         with log.step("choose float16") as note:
             plan = plan_float16(repaired.graphs, calibration, self.aim, self.threads, progress)
             note.text = f"{plan.line()}; {plan.left.line()} left"
+        if not recipe.per_channel:
+            # One scale for a whole matrix is another grid than the one they would be rounded to.
+            return repaired, plan
         with log.step("round weights"):
             folder = self.folder / "rounded"
             rounded = round_decoder(repaired, plan.eight_bits, calibration, folder, self.threads, progress)
