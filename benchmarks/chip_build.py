@@ -53,21 +53,22 @@ def build_ours(model: ChipModel, chip: str, scheme: str) -> ModelBuild:
         if report.emulates:
             raise SystemExit("the build was emulated: install the toolkit (chipwise toolchain install rknn)")
         size_bytes = sum(path.stat().st_size for path in made.rglob("*.rknn"))
-    placed = _PLACED.search(report.provenance.get("placement", ""))
+    # A language model has two graphs.
+    placed = [(int(npu), int(cpu or 0)) for npu, cpu in _PLACED.findall(report.provenance.get("placement", ""))]
     peak = _PEAK.search(report.provenance.get("toolkit", ""))
     return ModelBuild(
         model.name, chip, scheme, "chipwise", gate="failed" if made == failed else "passed",
         agreement=agreement_of(report), size_bytes=size_bytes,
-        npu_operators=int(placed[1]) if placed else None, cpu_operators=int(placed[2] or 0) if placed else None,
-        build_s=built_s, peak_bytes=int(peak[1]) if peak else None,
-        repaired=_repaired(report),
+        npu_operators=sum(npu for npu, _ in placed) if placed else None,
+        cpu_operators=sum(cpu for _, cpu in placed) if placed else None, build_s=built_s,
+        peak_bytes=int(peak[1]) if peak else None, repaired=_repaired(report),
     )  # fmt: skip
 
 
 def _repaired(report: Report) -> str:
     kept = [one for one in report.repairs if one.kept]
     words = [one.change for one in kept if one.change != "plain"]
-    if kept and kept[-1].float16:
+    if kept and kept[-1].float16 and not any("float16" in word for word in words):
         words.append(f"{kept[-1].float16} values in float16")
     return ", ".join(words)
 

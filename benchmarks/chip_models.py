@@ -129,7 +129,10 @@ def _silero() -> ChipModel:
 
 def _home_agent() -> ChipModel:
     folder = ROOT / "models" / "home_agent"
-    words = "this repository's home_agent, a language model of four layers; its own queries and suite"
+    words = (
+        "this repository's home_agent, a language model of four layers, prefill and decode; its own queries, the plain "
+        "prefill on its suite"
+    )
     return ChipModel("home_agent", words, folder, folder, ("queries", folder / "queries.jsonl"), cases=32)
 
 

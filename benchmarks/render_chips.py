@@ -50,7 +50,7 @@ def rockchip_emulation(result: RockchipEmulation) -> list[str]:
 def _built(build: ModelBuild) -> str:
     head = f"| {build.model} | {build.chip} | {build.scheme} |"
     if build.refused:
-        return f"{head} **not built** | {build.refused} | | | | |"
+        return f"{head} **not built** | {_cell(build.refused)} | | | | |"
     gate = build.gate if build.gate == "passed" else f"**{build.gate}**"
     gate += f", repaired: {build.repaired}" if build.repaired else ""
     cells = [gate, _agreement(build.agreement), _placed(build), _megabytes(build.size_bytes, 1),
@@ -83,9 +83,13 @@ def _compared(one: Compared) -> str:
     return f"{head} {_agreement(one.emulated)} | {_agreement(one.simulated)} | {gap} |"
 
 
+def _cell(text: str) -> str:
+    return text.replace("|", "/")
+
+
 def _outcome(build: ModelBuild) -> str:
     if build.refused:
-        return f"not built: {build.refused}"
+        return f"not built: {_cell(build.refused)}"
     return _agreement(build.agreement) + (" (gate failed)" if build.gate == "failed" else "")
 
 
