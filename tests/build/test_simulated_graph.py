@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -10,7 +12,9 @@ from chipwise.engine.mask import Mask
 from chipwise.engine.onnxruntime.decoder_graph import DecoderGraph
 from chipwise.engine.portable import PortableSession
 from chipwise.errors import EngineError
+from chipwise.model.decoder.spec import DEFAULT_MASK_VALUE
 from chipwise.model.model import Model
+from chipwise.model.onnx_file_writer import save_graphs
 from tests.build.live import FakeLiveJob
 from tests.build.test_portable_graphs import PROMPTS, SHAPE, _graphs
 
@@ -105,3 +109,26 @@ def test_closing_leaves_the_process_to_the_other_sessions(files: GraphFiles) -> 
     one.close()
     two = PortableSession(*graphs, n_slots=1, max_context=SHAPE.context, mask=Mask(None, None))
     assert np.isfinite(two.step(Batch(0, np.array([[5, 6]]), np.array([0]))).logits).all()
+
+
+def test_a_graph_that_gives_all_rows_answers_like_one_that_is_told_which(even: Model, tmp_path: Path) -> None:
+    graphs = _graphs(even, tmp_path / "told")
+    told = graphs.reference()
+    pair = graphs.pair(DEFAULT_MASK_VALUE, all_rows=True)
+    assert all("output_rows" not in {value.name for value in graph.graph.inputs} for graph in pair.values())
+    saved = save_graphs(pair, tmp_path, "all.bin")
+    sessions = [
+        PortableSession(
+            *(DecoderGraph(files[role], threads=1) for role in ("prefill", "decode")),
+            n_slots=1, max_context=SHAPE.context, mask=Mask(),
+        )
+        for files in (told.files, {role: one.path for role, one in saved.items()})
+    ]  # fmt: skip
+    prompt = np.array([PROMPTS[0]], np.int64)
+    for batch in (
+        Batch(0, prompt[:, :5], np.zeros(1, np.int64), "all"),
+        Batch(0, prompt[:, :5], np.zeros(1, np.int64)),
+        Batch(0, prompt[:, 5:6], np.array([5])),
+    ):
+        one, other = (session.step(batch).logits for session in sessions)
+        np.testing.assert_allclose(other, one, rtol=1e-5, atol=1e-5)

@@ -25,7 +25,7 @@ def test_what_it_says() -> None:
 @pytest.mark.parametrize(
     ("inputs", "outputs", "message"),
     [
-        ({"input_ids": (1, 1)}, OUTPUTS, "d: not a decoder graph: it has no output_rows"),
+        ({"positions": (1, 1)}, OUTPUTS, "d: not a decoder graph: it has no input_ids"),
         (INPUTS, {"scores": (1, 61)}, "it has no logits"),
         (INPUTS, {"logits": (1, "vocab")}, "a dimension of logits is 'vocab', not a number"),
     ],

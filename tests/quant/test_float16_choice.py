@@ -85,6 +85,14 @@ def test_the_output_layer_goes_first_if_fewer_bytes_then_do(
     assert left.kl_nats <= kl_nats
 
 
+def test_a_group_that_must_be_kept_comes_first_and_only_if_any_is_kept() -> None:
+    model, damages = Additive([1.0, 5.0, 0.0]), _damages([1.0, 5.0, 0.0], [10, 10, 10])
+    kept, _ = choose_float16(model, damages, lambda drifted: drifted.kl_nats <= 1, always={2})  # type: ignore[arg-type]
+    assert [one.group.value for one in kept] == ["v2", "v1"]
+    kept, _ = choose_float16(model, damages, lambda drifted: drifted.kl_nats <= 6, always={2})  # type: ignore[arg-type]
+    assert kept == []
+
+
 def _logits(*rows: Sequence[float]) -> np.ndarray:
     return np.array(rows, np.float32)
 

@@ -49,7 +49,7 @@ class Float16Plan:
     """What stays in float16.
 
     Attributes:
-        kept: The groups of products, the costliest first.
+        kept: The groups of products, in the order they were chosen.
         damages: What each group costs in 8 bits.
         left: The drift that is left, as measured with 8-bit activations of all other groups.
     """
@@ -89,7 +89,13 @@ def emulated_drift(graphs: PortableGraphs, texts: Sequence[Sequence[int]], threa
 
 
 def plan_float16(
-    graphs: PortableGraphs, texts: Sequence[Sequence[int]], aim: Aim, threads: int, progress: Progress
+    graphs: PortableGraphs,
+    texts: Sequence[Sequence[int]],
+    aim: Aim,
+    threads: int,
+    progress: Progress,
+    *,
+    keep_output: bool = False,
 ) -> Float16Plan:
     """Measure each group of products, and choose.
 
@@ -99,6 +105,7 @@ def plan_float16(
         aim: What must be reached.
         threads: Threads of a run.
         progress: Told the groups measured.
+        keep_output: Whether the output layer must stay in float16 for another reason.
 
     Raises:
         InputError: There are no texts.
@@ -111,7 +118,8 @@ def plan_float16(
     runner = Runner(dynamic, threads=threads, label="the decoder with precision gates")
     model = GatedModel(runner, feeds[:_JOINT_TEXTS], groups)
     damages = model.damages(texts=_SINGLE_TEXTS, progress=progress)
-    kept, left = choose_float16(model, damages, aim.met_by)
+    always = {place for place, group in enumerate(groups) if keep_output and names.LOGITS in group.outputs}
+    kept, left = choose_float16(model, damages, aim.met_by, always=always)
     return Float16Plan(tuple(kept), tuple(damages), left)
 
 

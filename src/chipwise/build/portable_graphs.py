@@ -168,12 +168,12 @@ class PortableGraphs:
         """The graph of symbolic shapes, over the reference's weights where they lie."""
         return ir.load(self._folder / "reference.dynamic.onnx")
 
-    def pair(self, mask_value: float) -> dict[str, ir.Model]:
+    def pair(self, mask_value: float, *, all_rows: bool = False) -> dict[str, ir.Model]:
         """The static prefill and decode graphs in float32, without functions, as they are before anything is stored."""
         tokens, context = self._shape.tokens, self._shape.context
         # Verification compares every token, so prefill gives the logits of all of them.
-        prefill = GraphSpec("prefill", context, 1, tokens, tokens, mask_value=mask_value)
-        decode = GraphSpec("decode", context, 1, 1, 1, mask_value=mask_value)
+        prefill = GraphSpec("prefill", context, 1, tokens, tokens, mask_value=mask_value, all_rows=all_rows)
+        decode = GraphSpec("decode", context, 1, 1, 1, mask_value=mask_value, all_rows=all_rows)
         return {"prefill": self._inlined(prefill), "decode": self._inlined(decode)}
 
     def _inlined(self, spec: GraphSpec) -> ir.Model:

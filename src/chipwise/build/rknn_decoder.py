@@ -38,6 +38,8 @@ from chipwise.toolchain.rknn_log import read_rknn_log
 _TIMEOUT_S = 4 * 3600.0
 _CALIBRATION_SAMPLES = 24
 _FOUR_BITS = 4
+# rk3588: two pieces of 8192 columns stay on the NPU in 8 bits, three do not; in float16 six do.
+_PIECES_IN_8_BITS = 2
 _REMEDY = "try another --recipe, or measure the chip's arithmetic with --emulate"
 # Operators without weights, as the toolkit calls them: float16 costs cycles there, and no bytes of the model.
 _WEIGHTLESS = (
@@ -143,7 +145,9 @@ class RknnDecoderGraphs:
             repaired = repair_decoder(self.plain, reference, calibration, self.folder / "repaired", self.threads)
             note.text = "; ".join(step.note for step in repaired.steps)
         with log.step("choose float16") as note:
-            plan = plan_float16(repaired.graphs, calibration, self.aim, self.threads, progress)
+            plan = plan_float16(
+                repaired.graphs, calibration, self.aim, self.threads, progress, keep_output=self._wide_output()
+            )
             note.text = f"{plan.line()}; {plan.left.line()} left"
         if not recipe.per_channel:
             # One scale for a whole matrix is another grid than the one they would be rounded to.
@@ -152,6 +156,11 @@ class RknnDecoderGraphs:
             folder = self.folder / "rounded"
             rounded = round_decoder(repaired, plan.eight_bits, calibration, folder, self.threads, progress)
         return rounded, plan
+
+    def _wide_output(self) -> bool:
+        """Whether the change of layout behind the output layer falls to the CPU in 8 bits, even in pieces."""
+        widest = self.target.constraints.out_columns_max
+        return widest is not None and self.plain.config.vocab_size > _PIECES_IN_8_BITS * int(widest)
 
     def _samples(self, source: RknnSource, texts: Sequence[Sequence[int]]) -> dict[str, list[Feed]]:
         files = source.files.files

@@ -68,7 +68,8 @@ def write_source(
         OutputError: The disk does not take it.
     """
     graphs = decoder.graphs
-    pair = graphs.pair(graphs.mask_value)
+    # A Gather of rows runs on the CPU of every chip.
+    pair = graphs.pair(graphs.mask_value, all_rows=True)
     notes: list[str] = []
     for role, model in pair.items():
         found = _prepare(model, target)

@@ -35,7 +35,7 @@ class DecoderInfo:
         Raises:
             EngineError: An input or output that every decoder graph has is missing, or its logits have no fixed width.
         """
-        missing = sorted({"input_ids", "output_rows"} - set(self.inputs)) + sorted({"logits"} - set(self.outputs))
+        missing = sorted({"input_ids"} - set(self.inputs)) + sorted({"logits"} - set(self.outputs))
         if missing:
             raise EngineError(f"not a decoder graph: it has no {missing[0]}", where=str(self.path))
         self._number("logits", self.outputs["logits"][-1])

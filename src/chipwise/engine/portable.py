@@ -177,6 +177,10 @@ class PortableSession:
 
 def _run(graph: DecoderRunner, feeds: Feeds, rows: Ints) -> dict[str, Floats]:
     """Run a graph for the logits of some tokens, again and again if it gives a fixed number of them."""
+    if "output_rows" not in graph.info.inputs:
+        # It gives the logits of all its tokens.
+        everything = graph.run(feeds)
+        return {**everything, "logits": everything["logits"].reshape(-1, graph.info.vocab_size)[rows]}
     width = _fixed(graph.info.inputs["output_rows"][0]) or len(rows)
     logits: list[Floats] = []
     outputs: Mapping[str, npt.NDArray[Any]] = {}

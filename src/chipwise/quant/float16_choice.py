@@ -87,7 +87,11 @@ class GatedModel:
 
 
 def choose_float16(
-    model: GatedModel, damages: Sequence[GroupDamage], good: Callable[[Drifted], bool]
+    model: GatedModel,
+    damages: Sequence[GroupDamage],
+    good: Callable[[Drifted], bool],
+    *,
+    always: Collection[int] = (),
 ) -> tuple[list[GroupDamage], Drifted]:
     """The groups to keep in float16: as few bytes as make the model good, those first that save most for a byte.
 
@@ -99,11 +103,12 @@ def choose_float16(
         model: The model.
         damages: What each of its groups costs.
         good: Whether a drift is small enough.
+        always: Places of groups that are kept if any is.
 
     Returns:
-        The groups, the costliest first, and the drift that is left. All groups if nothing less is good.
+        The groups in the order they were chosen, and the drift that is left. All groups if nothing less is good.
     """
-    order = sorted(range(len(damages)), key=lambda place: -damages[place].a_byte)
+    order = sorted(range(len(damages)), key=lambda place: (place not in always, -damages[place].a_byte))
     output_first = sorted(order, key=lambda place: names.LOGITS not in damages[place].group.outputs)
     found = [_fewest(model, damages, one, good) for one in (order, output_first)]
     return min(found, key=lambda one: sum(kept.group.weight_count for kept in one[0]))

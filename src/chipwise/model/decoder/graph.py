@@ -20,7 +20,8 @@ def build_decoder(config: DecoderConfig, weights: WeightSource, spec: GraphSpec)
     """Write a decoder as an ONNX graph in standard operators, grouped in two ONNX functions.
 
     Inputs:
-        ``input_ids`` int64 ``[b, s]``; ``output_rows`` int64 ``[n]``, which of the b * s tokens get logits;
+        ``input_ids`` int64 ``[b, s]``; ``output_rows`` int64 ``[n]``, which of the b * s tokens get logits, unless the
+        spec says ``all_rows``;
         for a graph that is not a static prefill ``positions`` int64 ``[b, s]`` and ``attention_bias`` float32
         ``[b, 1, s, t]`` (and ``attention_bias_local`` if some layers slide); for decode ``past.{i}.key`` and
         ``past.{i}.value`` float32 ``[b, kv_heads, context, head_dim]``.
@@ -43,7 +44,7 @@ class _Writer:
 
     def model(self) -> ir.Model:
         ids = self.pen.input(names.INPUT_IDS, ir.DataType.INT64, self._batch(), self._tokens())
-        rows = self.pen.input(names.OUTPUT_ROWS, ir.DataType.INT64, self._rows())
+        rows = None if self.spec.all_rows else self.pen.input(names.OUTPUT_ROWS, ir.DataType.INT64, self._rows())
         x = self.pen.op("Gather", [self.pen.weight(names.EMBEDDING), ids], {"axis": 0})
         if self.config.embed_scale != 1.0:
             x = self.pen.op("Mul", [x, self.pen.constant("embed_scale", np.float32(self.config.embed_scale))])
@@ -113,10 +114,10 @@ class _Writer:
         x.name = names.layer_output(layer)
         return x
 
-    def _head(self, x: ir.Value, rows: ir.Value) -> ir.Value:
+    def _head(self, x: ir.Value, rows: ir.Value | None) -> ir.Value:
         h = self._norm(x, names.FINAL_NORM)
         flat = self.pen.op("Reshape", [h, self.pen.constant("flat_shape", np.array([-1, self.config.hidden_size]))])
-        picked = self.pen.op("Gather", [flat, rows], {"axis": 0})
+        picked = flat if rows is None else self.pen.op("Gather", [flat, rows], {"axis": 0})
         if self.config.tied_embeddings:
             logits = self.pen.op("Gemm", [picked, self.pen.weight(names.EMBEDDING)], {"transB": 1}, name="lm_head")
         else:
@@ -186,6 +187,8 @@ class _Writer:
         return "tokens" if self.spec.tokens is None else self.spec.tokens
 
     def _rows(self) -> int | str:
+        if self.spec.all_rows and self.spec.batch is not None and self.spec.tokens is not None:
+            return self.spec.batch * self.spec.tokens
         return "rows" if self.spec.rows is None else self.spec.rows
 
     def _linear(self, x: ir.Value, layer: int, name: str) -> ir.Value:

@@ -21,6 +21,8 @@ class GraphSpec:
         tokens: New tokens a row, None for a symbolic dimension.
         rows: How many tokens get logits in one run, None for a symbolic dimension.
         mask_value: What is added to a masked score.
+        all_rows: Whether a static graph gives the logits of all its tokens in order, and has no input that picks them:
+            some chips pick rows on their CPU.
     """
 
     phase: Literal["prefill", "decode"]
@@ -29,6 +31,7 @@ class GraphSpec:
     tokens: int | None = None
     rows: int | None = None
     mask_value: float = DEFAULT_MASK_VALUE
+    all_rows: bool = False
 
     @property
     def static(self) -> bool:
