@@ -112,6 +112,7 @@ def test_closing_leaves_the_process_to_the_other_sessions(files: GraphFiles) -> 
 
 
 def test_a_graph_that_gives_all_rows_answers_like_one_that_is_told_which(even: Model, tmp_path: Path) -> None:
+    (tmp_path / "told").mkdir()
     graphs = _graphs(even, tmp_path / "told")
     told = graphs.reference()
     pair = graphs.pair(DEFAULT_MASK_VALUE, all_rows=True)
