@@ -7,6 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from benchmarks.chip_results import RockchipEmulation, RockchipModels
+from benchmarks.decoder_results import RockchipDecoders
 from benchmarks.repair_results import RockchipRepair
 from benchmarks.results import RESULTS, BuildTime, DecodePrefill, Drift, Rockchip, WriteMemory, load, save
 from benchmarks.summary import rate, ratios
@@ -16,6 +17,7 @@ KINDS = {
     "decode_prefill": DecodePrefill, "drift": Drift, "build_time": BuildTime, "rockchip": Rockchip,
     "rockchip_repair": RockchipRepair, "write_memory": WriteMemory,
     "rockchip_models": RockchipModels, "rockchip_emulation": RockchipEmulation,
+    "rockchip_decoders": RockchipDecoders,
 }  # fmt: skip
 
 
