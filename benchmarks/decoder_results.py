@@ -1,4 +1,4 @@
-"""What language models on Rockchip's chips came to, as results/rockchip_decoders.json keeps it, and the page shows it."""
+"""What language models on Rockchip's chips came to, as results/rockchip_decoders.json keeps it, and as it is shown."""
 
 from __future__ import annotations
 
