@@ -28,6 +28,9 @@ def mcnemar(broke: int, fixed: int, *, mid: bool = False) -> float:
 
 def worse(broke: int, fixed: int) -> float:
     """The one-sided mid-p value that the candidate is worse: small if many more broke than were fixed."""
+    if fixed > broke:
+        # The small tail is summed: the large one would be 1 less what rounding leaves of it.
+        return 1.0 - worse(fixed, broke)
     flips = broke + fixed
     return _at_most(fixed, flips) - 0.5 * _exactly(fixed, flips)
 
