@@ -21,6 +21,7 @@ _COMMANDS = {
     "verify": ("chipwise.cli.verify", "verify", "Run a bundle on a suite of tasks again."),
     "suite": ("chipwise.cli.suite", "suite", "Make a suite: of a domain, from your log, from other tools' files."),
     "serve": ("chipwise.cli.serve", "serve", "Serve a bundle to OpenAI clients."),
+    "board": ("chipwise.cli.board", "board", "Show a board's temperature, power, clocks, load and memory."),
     "inspect": ("chipwise.cli.inspect", "inspect", "Show what a bundle holds."),
     "toolchain": ("chipwise.cli.toolchain", "toolchain", "Install vendor compilers, each in its own environment."),
 }
