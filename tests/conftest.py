@@ -13,6 +13,7 @@ from hypothesis import settings
 
 from chipwise.toolchain import Environment, default_root, get_toolchain
 from chipwise.toolchain.environment import FOLDER_VARIABLE, State
+from chipwise.verify.reference.store import ReferenceStore
 
 # A busy machine is no error.
 settings.register_profile("chipwise", deadline=None)
@@ -28,6 +29,12 @@ def _no_toolchains(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(FOLDER_VARIABLE, str(tmp_path_factory.mktemp("no_toolchains")))
         yield
+
+
+@pytest.fixture(autouse=True)
+def _no_kept_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What another test, or the user, kept of a reference's answers is not read, and nothing is added to it."""
+    monkeypatch.setattr(ReferenceStore, "of_user", classmethod(lambda cls: cls(tmp_path / "kept_references")))
 
 
 @pytest.fixture(scope="session")

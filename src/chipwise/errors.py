@@ -15,6 +15,7 @@ __all__ = [
     "OverloadedError",
     "PortInUseError",
     "QueryFileError",
+    "RecordError",
     "RequestError",
     "RewriteError",
     "ToolchainError",
@@ -50,6 +51,10 @@ class ChipwiseError(Exception):
 
 class EngineError(ChipwiseError):
     """A runtime could not load, run or agree with itself."""
+
+
+class RecordError(EngineError):
+    """A record of a model's answers is damaged, or of other steps than those that are taken now."""
 
 
 class OverloadedError(ChipwiseError):

@@ -29,6 +29,7 @@ from benchmarks.results import (
     Written,
 )
 from benchmarks.summary import rate, ratios
+from benchmarks.verify_results import VerifyRun, VerifyTime
 from benchmarks.workload import Workload
 
 MACHINE = MachineFacts(
@@ -74,6 +75,17 @@ def engine_drift() -> Drift:
 def rockchip() -> Rockchip:
     build = RockchipBuild("rk3588", "w8a8", -24.0, 0.01, 0.99, 480, 5_340_000, 200, 2, 12.0, 900_000_000)
     return Rockchip("2026-01-02", "a toolkit", "tiny", 96, 32, (build,))
+
+
+def verify_time() -> VerifyTime:
+    alone, computed, kept = (
+        VerifyRun(4.0, 3.5, 5.0, 6.0),
+        VerifyRun(9.0, 8.0, 10.0, 12.0),
+        VerifyRun(5.0, 4.5, 6.0, 7.0),
+    )
+    return VerifyTime(
+        "2026-01-02", "tiny", MACHINE, "w4a16", 100, 0.5, 3, alone, computed, kept, 19_000_000, 30.0, True
+    )
 
 
 def build_time() -> BuildTime:

@@ -11,17 +11,20 @@ from benchmarks.decoder_results import RockchipDecoders
 from benchmarks.repair_results import RockchipRepair
 from benchmarks.results import RESULTS, BuildTime, DecodePrefill, Drift, Rockchip, WriteMemory, load, save
 from benchmarks.summary import rate, ratios
+from benchmarks.verify_results import VerifyTime
 from tests.benchmarks import samples
 
 KINDS = {
     "decode_prefill": DecodePrefill, "drift": Drift, "build_time": BuildTime, "rockchip": Rockchip,
     "rockchip_repair": RockchipRepair, "write_memory": WriteMemory,
     "rockchip_models": RockchipModels, "rockchip_emulation": RockchipEmulation,
-    "rockchip_decoders": RockchipDecoders,
+    "rockchip_decoders": RockchipDecoders, "verify_time": VerifyTime,
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("result", [samples.decode_prefill(), samples.build_time(), samples.write_memory()])
+@pytest.mark.parametrize(
+    "result", [samples.decode_prefill(), samples.verify_time(), samples.build_time(), samples.write_memory()]
+)
 def test_a_result_comes_back_as_it_was_saved(result: object, tmp_path: Path) -> None:
     save(result, tmp_path / "r.json")
     assert load(type(result), tmp_path / "r.json") == result

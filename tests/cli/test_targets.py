@@ -12,7 +12,7 @@ from chipwise.target.host import speed
 
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("CHIPWISE_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("CHIPWISE_TARGETS", raising=False)
 
 

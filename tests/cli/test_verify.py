@@ -15,6 +15,7 @@ from chipwise.errors import OutputError
 from chipwise.model.scheme import FLOAT32
 from chipwise.report.report import Report
 from chipwise.verify.generate import Prompt, generate
+from chipwise.verify.reference import verify_beside
 from chipwise.verify.suite import read_suite
 from tests.bundle.fakes import INT4
 from tests.verify.chat_server import says, served
@@ -118,6 +119,27 @@ def test_beside_a_reference(
     assert "must be 0" in out
     assert [session.n_slots for session in engine.sessions] == [3, 3]
     assert all(session.closed for session in engine.sessions)
+
+
+def test_the_references_answers_are_kept(
+    tmp_path: Path, suite: Path, engine: TinyEngine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(verify_beside, "KNOWN_ENGINES", frozenset({"tiny"}))
+    reference, bundle = built(tmp_path / "r", four_bits=False), built(tmp_path / "b", noise=0.003)
+
+    def opened(*options: object) -> tuple[int, str]:
+        engine.sessions.clear()
+        assert run(bundle, "--suite", suite, "--reference", reference, *MEASURED, *options) == 0
+        lines = capsys.readouterr().out.splitlines()
+        (said,) = [line for line in lines if line.startswith("reference answers: ")]
+        return len(engine.sessions), said
+
+    assert opened() == (2, "reference answers: computed, and kept")
+    sessions, said = opened()
+    assert sessions == 1
+    assert said.startswith("reference answers: from the cache, computed 20")
+    assert opened("--no-cache") == (2, "reference answers: computed; not kept: the cache was not to be used")
+    assert opened("--slots", 3)[0] == 2
 
 
 def test_few_cases_do_not_pass(tmp_path: Path, suite: Path, capsys: pytest.CaptureFixture[str]) -> None:

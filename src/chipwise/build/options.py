@@ -31,6 +31,7 @@ class BuildOptions:
         emulate: Whether to emulate a chip even if its toolchain is installed.
         repair: Whether to look for the cheapest change that makes a recipe pass which fails as it is.
         embeddings: Folder of a sentence-embedding model for semantic drift; None takes MiniLM if it is installed.
+        cache: Whether the reference's answers are kept, and read if they are there.
     """
 
     model: str
@@ -49,3 +50,4 @@ class BuildOptions:
     emulate: bool = False
     repair: bool = True
     embeddings: Path | None = None
+    cache: bool = True

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, replace
 
 from chipwise.build.candidate import Candidate
 from chipwise.build.compiled_decoder import CompiledDecoder
-from chipwise.build.graph_files import GraphFiles
+from chipwise.build.graph_files import ENGINE, GraphFiles
 from chipwise.build.options import BuildOptions
 from chipwise.build.texts import Texts
+from chipwise.engine import Session
 from chipwise.errors import ModelFormatError
+from chipwise.files import sha256_bytes, sha256_file
+from chipwise.model.chat_template import ChatTemplate
 from chipwise.model.model import Model
+from chipwise.model.tokenizer import Tokenizer
 from chipwise.quant.recipe import Recipe
 from chipwise.report import Finding, Verdict
 from chipwise.report.quality import Quality
@@ -18,7 +23,9 @@ from chipwise.report.report import LayerCosine
 from chipwise.verify.gate import judge
 from chipwise.verify.generate import Progress, Prompt, generate
 from chipwise.verify.layers import layer_cosines
-from chipwise.verify.run import context_needed, verify
+from chipwise.verify.reference.store import ReferenceStore
+from chipwise.verify.reference.verify_beside import Beside, Reference, verify_beside
+from chipwise.verify.run import context_needed
 from chipwise.verify.semantic.index import with_semantic_drift
 from chipwise.verify.semantic.locate import installed_model, open_embedder
 from chipwise.verify.thresholds import Thresholds
@@ -43,6 +50,7 @@ class Trial:
         verdicts: What the gate says.
         layers: Cosines along the graph; empty for the reference itself.
         findings: What calibration did not foresee.
+        reference_answers: Where the reference's answers came from, in words.
     """
 
     recipe: Recipe
@@ -51,6 +59,7 @@ class Trial:
     verdicts: tuple[Verdict, ...]
     layers: tuple[LayerCosine, ...]
     findings: tuple[Finding, ...] = ()
+    reference_answers: str = ""
 
     @property
     def passed(self) -> bool:
@@ -86,19 +95,8 @@ def run_trial(
     """
     if model.tokenizer is None:
         raise ModelFormatError("no tokenizer", where=str(model.source.path))
-    slots = min(_SLOTS, len(texts.prompts))
-    context = context_needed(texts.prompts)
-    theirs = reference.open(n_slots=slots, max_context=context, threads=options.threads, yields=True)
-    try:
-        ours = candidate.open(n_slots=slots, max_context=context, threads=options.threads, yields=True)
-        try:
-            quality = verify(
-                texts.cases, texts.prompts, model.tokenizer, candidate=ours, reference=theirs, progress=progress
-            )
-        finally:
-            ours.close()
-    finally:
-        theirs.close()
+    run = _run(reference, candidate, model.tokenizer, model.chat_template, texts, options, progress)
+    quality = run.quality
     embeddings = options.embeddings or installed_model()
     if embeddings and candidate is not reference:
         with open_embedder(embeddings, threads=options.threads) as embedder:
@@ -108,7 +106,37 @@ def run_trial(
     verdicts = judge(quality, thresholds, tried=tried)
     if isinstance(candidate, CompiledDecoder):
         verdicts = (*verdicts, Verdict.judge("compiler_errors", candidate.errors, 0, "max"))
-    return Trial(recipe, candidate, quality, verdicts, layers, findings)
+    return Trial(recipe, candidate, quality, verdicts, layers, findings, run.answers)
+
+
+def _run(
+    reference: GraphFiles,
+    candidate: Candidate,
+    tokenizer: Tokenizer,
+    template: ChatTemplate | None,
+    texts: Texts,
+    options: BuildOptions,
+    progress: Progress,
+) -> Beside:
+    slots = min(_SLOTS, len(texts.prompts))
+    context = context_needed(texts.prompts)
+
+    def theirs() -> AbstractContextManager[Session]:
+        return closing(reference.open(n_slots=slots, max_context=context, threads=options.threads, yields=True))
+
+    content = {
+        "files": {role: sha256_file(path) for role, path in (*reference.files.items(), ("weights", reference.weights))},
+        "tokenizer": {name: sha256_bytes(data) for name, data in tokenizer.to_files().items()},
+        "template": template.to_dict() if template else None,
+        "opened": [slots, context, options.threads, dict(reference.options)],
+    }
+    store = ReferenceStore.of_user() if options.cache else None
+    ours = candidate.open(n_slots=slots, max_context=context, threads=options.threads, yields=True)
+    with closing(ours):
+        return verify_beside(
+            texts.cases, texts.prompts, tokenizer, candidate=ours, reference=Reference(theirs, ENGINE, content),
+            store=store, progress=progress,
+        )  # fmt: skip
 
 
 def _look_inside(

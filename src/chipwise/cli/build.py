@@ -53,6 +53,7 @@ from chipwise.verify.thresholds import parse_overrides
     show_default=True,
     help="Look for the cheapest change that lets a recipe pass which fails as it is (ONNX graphs and encoders).",
 )
+@click.option("--no-cache", is_flag=True, help="Run the reference even if its answers are kept, and keep none.")
 @click.option("--overwrite", is_flag=True, help="Replace the bundle at OUTPUT, once the new one is whole.")
 def build(
     model: str,
@@ -70,6 +71,7 @@ def build(
     threads: int,
     emulate: bool,
     repair: bool,
+    no_cache: bool,
     overwrite: bool,
 ) -> None:
     """Build MODEL for a target: check, rewrite, quantize, verify, bundle.
@@ -82,7 +84,7 @@ def build(
         model=model, target=target, out=out, recipe=recipe, queries=queries, samples=samples,
         dims=dimensions(dims), suite=suite, max_cases=max_cases,
         max_context=max_context, gate=parse_overrides(overrides), threads=threads, overwrite=overwrite,
-        emulate=emulate, repair=repair, embeddings=embeddings,
+        emulate=emulate, repair=repair, embeddings=embeddings, cache=not no_cache,
     )  # fmt: skip
     result = run_build(options, _Printer())
     _print_outcome(result)

@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
 from chipwise.bundle import Bundle, open_bundle
-from chipwise.bundle.manifest import TOKENIZER
+from chipwise.cli.bundle_runs import run_bundles
 from chipwise.cli.matrix_lines import matrix_lines, semantic_lines
 from chipwise.cli.numbers import THREADS
-from chipwise.cli.progress import cases_bar
 from chipwise.cli.verify_server import Served, server_report
-from chipwise.engine import Session
-from chipwise.errors import BundleError, GateFailedError, InputError
+from chipwise.errors import GateFailedError, InputError
 from chipwise.files import write_atomic, writing
 from chipwise.report.caveats import caveats
 from chipwise.report.html import headline, render_html, requirement
 from chipwise.report.html_format import metric_value, metric_words
-from chipwise.report.quality import Quality
 from chipwise.report.report import NotRun, Report
 from chipwise.target.host.machine import look
 from chipwise.verify.environment import hardware
 from chipwise.verify.gate import judge
-from chipwise.verify.generate import Prompt
-from chipwise.verify.run import context_needed, encode_suite
-from chipwise.verify.run import verify as verify_cases
+from chipwise.verify.reference.store import ReferenceStore
+from chipwise.verify.reference.verify_beside import Beside
 from chipwise.verify.semantic.index import with_semantic_drift
 from chipwise.verify.semantic.locate import PACKAGE, installed_model, open_embedder
 from chipwise.verify.suite import Suite, read_suite
@@ -62,6 +59,7 @@ _FLOAT_BITS = 32
 @click.option("--gate", "overrides", multiple=True, metavar="NAME=VALUE", help="Set a threshold; may be repeated.")
 @click.option("--slots", type=click.IntRange(1), default=8, show_default=True, help="Cases that run at once.")
 @click.option("--threads", type=THREADS, help="Threads of the engine.  [default: the engine's choice]")
+@click.option("--no-cache", is_flag=True, help="Run the reference even if its answers are kept, and keep none.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Folder for report.json and report.html.")
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 def verify(
@@ -76,12 +74,14 @@ def verify(
     overrides: tuple[str, ...],
     slots: int,
     threads: int | None,
+    no_cache: bool,
     output: Path | None,
     as_json: bool,
 ) -> None:
     """Run a suite on the bundle at BUNDLE or the server at --url; exit code 1 if it does not surely hold.
 
-    With a reference the two are compared token by token; without, the answers are scored alone.
+    With a reference the two are compared token by token; without, the answers are scored alone. The reference's
+    answers are kept by content in CHIPWISE_CACHE, by default the user's cache folder, and read from there next time.
     """
     if (bundle is None) == (url is None):
         raise InputError("one of BUNDLE and --url is judged", remedy="give either")
@@ -96,7 +96,8 @@ def verify(
         server = Served(str(url), model, reference_url, reference_model, slots)
         report = server_report(suite, server, own, embeddings)
     else:
-        report = _bundle_report(suite, bundle, reference, own, embeddings, slots, threads)
+        store = None if no_cache else ReferenceStore.of_user()
+        report = _bundle_report(suite, bundle, reference, own, embeddings, slots, threads, store)
     if output:
         _write(output, {"report.json": report.to_json(), "report.html": render_html(report)})
     if as_json:
@@ -116,6 +117,7 @@ def _bundle_report(
     embeddings: Path | None,
     slots: int,
     threads: int | None,
+    store: ReferenceStore | None,
 ) -> Report:
     ours, theirs = open_bundle(bundle), open_bundle(reference) if reference else None
     thresholds = Thresholds.for_weight_bits(weight_bits(ours)).with_overrides(suite.gate)
@@ -124,10 +126,10 @@ def _bundle_report(
     with ExitStack() as stack:
         # Before the cases run: what is wrong with it should not show at their end.
         embedder = stack.enter_context(open_embedder(model, threads=threads or 0)) if theirs and model else None
-        quality = _run(suite, ours, theirs, slots, threads)
+        run = run_bundles(suite, ours, theirs, slots=slots, threads=threads, store=store)
         if embedder:
-            quality = with_semantic_drift(quality, embedder)
-    return _report(suite, ours, theirs, quality, thresholds)
+            run = replace(run, quality=with_semantic_drift(run.quality, embedder))
+    return _report(suite, ours, theirs, run, thresholds)
 
 
 def weight_bits(bundle: Bundle) -> int:
@@ -153,47 +155,14 @@ def _write(folder: Path, texts: Mapping[str, str | bytes]) -> None:
         raise
 
 
-def _run(suite: Suite, ours: Bundle, theirs: Bundle | None, slots: int, threads: int | None) -> Quality:
-    tokenizer = ours.tokenizer
-    if tokenizer is None:
-        raise BundleError("no tokenizer in the bundle", where=str(ours.path), remedy="build it from a language model")
-    if theirs and theirs.manifest.files.get(TOKENIZER) != ours.manifest.files.get(TOKENIZER):
-        raise BundleError(
-            "another tokenizer than the bundle's: the same tokens would mean other texts",
-            where=str(theirs.path),
-            remedy="compare with a bundle of the same model",
-        )
-    prompts = encode_suite(suite, tokenizer, ours.chat_template)
-    slots = min(slots, len(prompts))
-    with ExitStack() as stack:
-        candidate = stack.enter_context(_session(ours, prompts, slots, threads))
-        reference = stack.enter_context(_session(theirs, prompts, slots, threads)) if theirs else None
-        progress = stack.enter_context(cases_bar(len(prompts)))
-        return verify_cases(
-            suite.cases, prompts, tokenizer, candidate=candidate, reference=reference, progress=progress
-        )
-
-
-@contextmanager
-def _session(bundle: Bundle, prompts: Sequence[Prompt], slots: int, threads: int | None) -> Iterator[Session]:
-    manifest = bundle.manifest
-    self_test = manifest.self_test.context if manifest.self_test else 1
-    limit = int(manifest.model.config.get("max_positions", 1 << 31))
-    context = min(max(context_needed(prompts), self_test), limit)
-    session = bundle.open_session(slots, context, threads=threads)
-    try:
-        yield session
-    finally:
-        session.close()
-
-
-def _report(suite: Suite, ours: Bundle, theirs: Bundle | None, quality: Quality, thresholds: Thresholds) -> Report:
-    manifest = ours.manifest
+def _report(suite: Suite, ours: Bundle, theirs: Bundle | None, run: Beside, thresholds: Thresholds) -> Report:
+    manifest, quality = ours.manifest, run.quality
     schemes = sorted({tensor.scheme.dtype for tensor in manifest.tensors.values()})
     provenance = {"bundle": manifest.name, "bundle created": manifest.created, "suite sha256": suite.sha256}
     not_run = []
     if theirs:
         provenance |= {"reference": theirs.manifest.name, "reference created": theirs.manifest.created}
+        provenance["reference answers"] = run.answers
     else:
         not_run.append(NotRun("drift against a reference", "no --reference was given"))
     if theirs and quality.semantic is None:
@@ -229,6 +198,8 @@ def _lines(report: Report) -> Iterator[str]:
         words = metric_words(verdict.metric)
         name = f"  ({verdict.metric})" if words.settable else ""
         yield f"{result}  {words.label:<28} {value:>16}  {requirement(verdict):<20}{name}".rstrip()
+    if "reference answers" in report.provenance:
+        yield f"reference answers: {report.provenance['reference answers']}"
     for item in report.not_run:
         yield f"not run: {item.what} ({item.why})"
     for caveat in caveats(report):

@@ -57,7 +57,7 @@ def test_a_quota_is_told(tmp_path: Path) -> None:
 
 
 def test_this_machine_is_measured_and_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("CHIPWISE_CACHE", str(tmp_path))
     first, second = load_target("host"), load_target("host")
     assert first.read_bps is not None
     assert first.read_bps == second.read_bps

@@ -102,6 +102,7 @@ def test_a_cache_that_cannot_be_written_costs_no_error(machine: Machine, tmp_pat
 
 @pytest.mark.parametrize(("value", "expected"), [("/x", "/x/chipwise"), ("relative", None), ("", None)])
 def test_the_cache_lies_where_xdg_says(monkeypatch: pytest.MonkeyPatch, value: str, expected: str | None) -> None:
+    monkeypatch.delenv("CHIPWISE_CACHE", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", value)
     monkeypatch.setenv("HOME", "/home/somebody")
     assert str(speed.cache_folder()) == (expected or "/home/somebody/.cache/chipwise")
@@ -122,3 +123,9 @@ def test_what_a_busy_machine_gave_is_measured_anew_when_it_is_quiet(
     assert quiet.read_bps.note == ""
     assert speed.host_speed(machine, tmp_path / "cache") == quiet
     assert len(measured) == 6
+
+
+def test_the_user_names_the_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", "/x")
+    monkeypatch.setenv("CHIPWISE_CACHE", str(tmp_path))
+    assert speed.cache_folder() == tmp_path

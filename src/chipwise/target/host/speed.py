@@ -25,6 +25,9 @@ from chipwise.target.quantity import Quantity
 
 Measure = Literal["never", "once", "again"]
 
+CACHE_VARIABLE = "CHIPWISE_CACHE"
+"""Names the cache's folder, before XDG does."""
+
 
 @dataclass(frozen=True)
 class HostSpeed:
@@ -84,7 +87,13 @@ def host_speed(machine: Machine, folder: Path, measure: Measure = "once") -> Hos
 
 
 def cache_folder() -> Path:
-    """``$XDG_CACHE_HOME/chipwise``, by default ``~/.cache/chipwise``; a relative path counts as unset (XDG says so)."""
+    """CHIPWISE_CACHE, else ``$XDG_CACHE_HOME/chipwise``, by default ``~/.cache/chipwise``.
+
+    A relative XDG_CACHE_HOME counts as unset (XDG says so).
+    """
+    chosen = os.environ.get(CACHE_VARIABLE)
+    if chosen:
+        return Path(chosen).expanduser().absolute()
     base = os.environ.get("XDG_CACHE_HOME", "")
     return (Path(base) if os.path.isabs(base) else Path("~/.cache").expanduser()) / "chipwise"
 
