@@ -17,7 +17,10 @@ WIDTH = 24
 _STALE = 1e3
 
 Array = npt.NDArray[np.float32]
-Fault = Literal["shift", "unmasked", "crosstalk", "mask_twice"]
+Fault = Literal[
+    "shift", "unmasked", "crosstalk", "mask_twice", "right_padding", "left_padding", "left_padding_positions"
+]
+PAD = 0
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,9 @@ class TinySession:
     Args:
         noise: Relative noise on the output weights: what quantization does.
         fault: What goes wrong in a decode (one token a row, last logits): positions off by one, stale places of the
-            slot read, another slot read, or the own token masked.
+            slot read, another slot read, or the own token masked; or, where several tokens are read, padding to the
+            longest step: the logits taken behind padding on the right, padding on the left that is attended to, or
+            counted in the positions.
         spoil: Called with the logits ``[rows, n, vocab]`` and the batch before they are returned.
     """
 
@@ -82,12 +87,17 @@ class TinySession:
         slot, past, n = batch.first_slot + row, int(batch.past[row]), batch.new_tokens
         assert 0 <= past <= self._held[slot]
         assert past + n <= self.max_context
-        fault = self._fault if n == 1 and batch.logits == "last" else None
-        at = np.arange(past, past + n) + (fault == "shift")
+        one = n == 1 and batch.logits == "last"
+        fault = self._fault if one != str(self._fault).endswith(("padding", "positions")) else None
+        pads = self.max_step_tokens - n
+        at = np.arange(past, past + n) + (fault == "shift") + (pads if fault == "left_padding_positions" else 0)
+        at = np.minimum(at, self.max_context)
         x = self._embedding[batch.tokens[row]] + self._positions[at]
         q, k, v = (x @ weight for weight in self._qkv)
         self._kv[0, slot, past : past + n], self._kv[1, slot, past : past + n] = k, v
         self._held[slot] = past + n
+        if fault == "right_padding" and batch.logits == "last" and pads:
+            return ((self._embedding[PAD] + self._positions[past + n]) @ self._head)[None].astype(np.float32)
         read = (slot + 1) % self.n_slots if fault == "crosstalk" else slot
         end = min(past + n + (fault == "unmasked"), self.max_context)
         scores = q @ self._kv[0, read, :end].T / WIDTH**0.5
@@ -96,8 +106,13 @@ class TinySession:
             hidden |= np.arange(end) == past
         if fault != "unmasked":
             scores = np.where(hidden, -np.inf, scores)
+        values = self._kv[1, read, :end]
+        if fault == "left_padding":
+            pad_key, pad_value = (self._embedding[PAD] @ weight for weight in self._qkv[1:])
+            scores = np.hstack([np.repeat((q @ pad_key / WIDTH**0.5)[:, None], pads, axis=1), scores])
+            values = np.vstack([*[pad_value] * pads, values])
         scores = np.exp(scores - scores.max(axis=1, keepdims=True))
-        attended = scores / scores.sum(axis=1, keepdims=True) @ self._kv[1, read, :end]
+        attended = scores / scores.sum(axis=1, keepdims=True) @ values
         return ((x + 2 * attended) @ self._head).astype(np.float32)
 
     def move_slot(self, source: int, target: int, tokens: int) -> None:

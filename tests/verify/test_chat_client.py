@@ -20,7 +20,8 @@ def test_a_case_is_asked_greedily() -> None:
         assert client.answer(CASE) == "好"
         assert client.answer(Case("b", Query(prompt="hi"))) == "好"
     assert server.asked[0] == {
-        "model": "first", "messages": [{"role": "user", "content": "开灯"}], "temperature": 0, "max_tokens": 7,
+        "model": "first", "messages": [{"role": "user", "content": "开灯"}], "max_tokens": 7,
+        "temperature": 0, "top_p": 1, "presence_penalty": 0, "frequency_penalty": 0,
     }  # fmt: skip
     assert server.asked[1]["messages"] == [{"role": "user", "content": "hi"}]
     assert server.headers[0]["Authorization"] == "Bearer secret"

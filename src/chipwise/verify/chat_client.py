@@ -17,6 +17,9 @@ _MOST_BYTES = 16 << 20
 _TRIES = 4
 _SHOWN = 200
 
+# Said in full: servers take what a request leaves out from the model's own settings, and differ in them.
+_GREEDY = {"temperature": 0, "top_p": 1, "presence_penalty": 0, "frequency_penalty": 0}
+
 
 class CaseRefusedError(EngineError):
     """The server refuses one request (HTTP 400, 413 or 422): the case does not fit it."""
@@ -53,7 +56,7 @@ class ChatClient:
             InputError: It is not reached, or does not know model or key.
         """
         messages = list(case.query.messages) or [{"role": "user", "content": case.query.prompt}]
-        body = {"model": self.model, "messages": messages, "temperature": 0, "max_tokens": case.max_tokens}
+        body = {"model": self.model, "messages": messages, "max_tokens": case.max_tokens, **_GREEDY}
         found = self._json("/chat/completions", body)
         try:
             message = found["choices"][0]["message"]

@@ -18,10 +18,12 @@ POSITIONS = 8
 def self_check(
     session: Session, name: str, prompts: Sequence[Prompt], answers: Sequence[Sequence[int]], *, chunk_tokens: int
 ) -> SelfCheck:
-    """Compare answers fed at once after their prompts with the same answers fed token by token.
+    """Compare texts read at once with the same texts fed token by token, from each prompt's last token on.
 
     The second time all cases go on together in slots side by side, each at its own length, so that it also shows a
     slot that reads another's tokens, a position that is counted wrong and a mask that lets the wrong tokens through.
+    Each prompt's end is read a third time as serving reads it, for the logits of its last token alone, so that it also
+    shows padding that those are taken from.
 
     Args:
         session: The session. Slots 0, 1, ... hold the prompts; what is behind them is overwritten.
@@ -33,43 +35,52 @@ def self_check(
     Raises:
         EngineError: The runtime failed.
     """
-    cut = [tuple(answer[: POSITIONS + 1]) for answer in answers]
+    targets = [np.array(answer[: POSITIONS + 1], np.int64) for answer in answers]
+    texts = [(prompt.tokens[-1], *answer[:-1][:POSITIONS]) for prompt, answer in zip(prompts, answers, strict=True)]
+    pasts = [len(prompt.tokens) - 1 for prompt in prompts]
+    ends = [_end(session, slot, prompt.tokens, chunk_tokens) for slot, prompt in enumerate(prompts)]
     at_once = [
-        _at_once(session, slot, len(prompt.tokens), answer, chunk_tokens)
-        for slot, (prompt, answer) in enumerate(zip(prompts, cut, strict=True))
+        _at_once(session, slot, past, text, chunk_tokens)
+        for slot, (past, text) in enumerate(zip(pasts, texts, strict=True))
     ]
-    stepped = _stepped(session, [len(prompt.tokens) for prompt in prompts], cut)
+    stepped = _stepped(session, pasts, texts)
     parts = [
-        drift(np.stack(one), np.stack(other), np.array(answer[1:], np.int64))
-        for one, other, answer in zip(at_once, stepped, cut, strict=True)
-        if one
+        drift(np.stack(one), np.stack(other), target)
+        for one, other, target in zip(at_once, stepped, targets, strict=True)
+    ]
+    parts += [
+        drift(end[None], other[0][None], target[:1]) for end, other, target in zip(ends, stepped, targets, strict=True)
     ]
     both = concatenate(parts)
-    if not len(both):
-        # Answers of one token each: no token was fed, and nothing can disagree.
-        return SelfCheck(name, 0, 0.0, 0.0, 1.0)
     # NaN in either shape makes mean and maximum NaN, which no limit lets pass.
     return SelfCheck(name, len(both), float(both.kl_nats.mean()), float(both.kl_nats.max()), float(both.agree.mean()))
 
 
-def _at_once(session: Session, slot: int, past: int, answer: Sequence[int], chunk_tokens: int) -> list[Logits]:
-    """Logits ``[vocab]`` after each token of an answer but its last."""
+def _end(session: Session, slot: int, prompt: Sequence[int], chunk_tokens: int) -> Logits:
+    """Logits ``[vocab]`` after a prompt whose last chunk is read once more, for its last token alone."""
+    start = (len(prompt) - 1) // chunk_tokens * chunk_tokens
+    (logits,) = feed(session, slot, prompt[start:], past=start, chunk_tokens=chunk_tokens, logits="last")
+    return logits[-1].copy()
+
+
+def _at_once(session: Session, slot: int, past: int, text: Sequence[int], chunk_tokens: int) -> list[Logits]:
+    """Logits ``[vocab]`` after each token of a text."""
     kept: list[Logits] = []
-    for logits in feed(session, slot, answer[:-1], past=past, chunk_tokens=chunk_tokens, logits="all"):
+    for logits in feed(session, slot, text, past=past, chunk_tokens=chunk_tokens, logits="all"):
         kept.extend(logits.copy())
     return kept
 
 
-def _stepped(session: Session, pasts: Sequence[int], answers: Sequence[Sequence[int]]) -> list[list[Logits]]:
+def _stepped(session: Session, pasts: Sequence[int], texts: Sequence[Sequence[int]]) -> list[list[Logits]]:
     """The same logits, one token a step, all slots together."""
-    kept: list[list[Logits]] = [[] for _ in answers]
-    for i in range(max(len(answer) for answer in answers) - 1):
-        # A shorter answer waits at its last token: it is fed again at its place and not compared.
-        at = [min(i, len(answer) - 1) for answer in answers]
-        tokens = np.array([[answer[j]] for answer, j in zip(answers, at, strict=True)], np.int64)
+    kept: list[list[Logits]] = [[] for _ in texts]
+    for i in range(max(len(text) for text in texts)):
+        # A shorter text waits at its last token: it is fed again at its place and not compared.
+        at = [min(i, len(text) - 1) for text in texts]
+        tokens = np.array([[text[j]] for text, j in zip(texts, at, strict=True)], np.int64)
         past = np.array([start + j for start, j in zip(pasts, at, strict=True)], np.int64)
         logits = session.step(Batch(0, tokens, past)).logits
-        for row, answer in enumerate(answers):
-            if i < len(answer) - 1:
+        for row, text in enumerate(texts):
+            if i < len(text):
                 kept[row].append(logits[row].copy())
     return kept
