@@ -60,7 +60,7 @@ def _end(session: Session, slot: int, prompt: Sequence[int], chunk_tokens: int) 
     """Logits ``[vocab]`` after a prompt whose last chunk is read once more, for its last token alone."""
     start = (len(prompt) - 1) // chunk_tokens * chunk_tokens
     (logits,) = feed(session, slot, prompt[start:], past=start, chunk_tokens=chunk_tokens, logits="last")
-    return logits[-1].copy()
+    return np.asarray(logits[-1], np.float32).copy()
 
 
 def _at_once(session: Session, slot: int, past: int, text: Sequence[int], chunk_tokens: int) -> list[Logits]:
