@@ -23,13 +23,13 @@ from chipwise.telemetry.tree import Tree
 # In the order in which they are believed where several tell the same.
 _FINDERS: tuple[Callable[[Tree], Sequence[Meter]], ...] = (
     thermal.find,
+    meminfo.find,
     tegrastats.find,
     vcgencmd.find,
     hwmon.find,
     rknpu.find,
     devfreq.find,
     cpufreq.find,
-    meminfo.find,
     pressure.find,
 )
 _MISSING = (thermal.missing, rknpu.missing)
