@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chipwise.serve.priority import Priority
+from chipwise.serve.rung import Variant, ladder
+
+SMALL = Variant("w4a16", "KL 0.025 nats, 92.5 % of next tokens")
+
+
+def test_what_costs_least_comes_first() -> None:
+    rungs = ladder(5, (1.0, 0.6, 0.8), (SMALL,))
+    assert [rung.name for rung in rungs] == [
+        *("as asked", "at most 2 at once", "at most 1 at once", "clock at 80%", "clock at 60%", "variant w4a16"),
+        *("no background work", "no background and normal work", "emergencies only"),
+    ]
+    last = rungs[-1]
+    assert (last.limits.max_batch, last.clock_ratio, last.variant) == (1, 0.6, SMALL)
+    assert [rung.costs_requests for rung in rungs] == [False] * 6 + [True] * 3
+
+
+def test_a_ladder_without_clocks_and_variants() -> None:
+    assert [rung.name for rung in ladder(1)][:2] == ["as asked", "no background work"]
+
+
+@given(st.integers(1, 64), st.lists(st.floats(-1, 2)), st.integers(0, 3))
+def test_each_rung_includes_those_below_and_none_sheds_an_emergency(batch: int, ratios: list[float], n: int) -> None:
+    rungs = ladder(batch, ratios, [SMALL] * n)
+    for below, above in pairwise(rungs):
+        assert below.limits.shed <= above.limits.shed
+        assert (above.limits.max_batch or batch) <= (below.limits.max_batch or batch)
+        assert (above.clock_ratio or 1) <= (below.clock_ratio or 1)
+    assert not any(rung.limits.sheds(Priority.EMERGENCY) for rung in rungs)
+    assert all(rung.limits.max_batch is None or rung.limits.max_batch >= 1 for rung in rungs)
