@@ -5,6 +5,7 @@ from __future__ import annotations
 __all__ = [
     "BundleError",
     "ChipwiseError",
+    "DeadlineError",
     "DependencyError",
     "EngineError",
     "GateFailedError",
@@ -58,7 +59,21 @@ class RecordError(EngineError):
 
 
 class OverloadedError(ChipwiseError):
-    """The server has as many requests as it takes; a later try may succeed (HTTP 429)."""
+    """The server has as many requests as it takes; a later try may succeed (HTTP 429).
+
+    Attributes:
+        retry_after_s: When to try again.
+    """
+
+    def __init__(
+        self, what: str, *, where: str | None = None, remedy: str | None = None, retry_after_s: int = 1
+    ) -> None:
+        super().__init__(what, where=where, remedy=remedy)
+        self.retry_after_s = retry_after_s
+
+
+class DeadlineError(ChipwiseError):
+    """A request's deadline passed before its answer was complete (HTTP 504)."""
 
 
 class UnavailableError(ChipwiseError):

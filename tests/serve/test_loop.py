@@ -23,7 +23,7 @@ class Bench:
 
     def __init__(self, *, gated: bool = False) -> None:
         model = null_model(1, 10_000, next_token=lambda history: ord("x"))
-        scheduler = Scheduler(n_slots=1, max_step_tokens=512, chunk_tokens=64, max_waiting=4)
+        scheduler = Scheduler(n_slots=1, max_step_tokens=512)
         self.gate, self.stepping, self.broke = threading.Event(), threading.Event(), threading.Event()
         step = model.session.step
 

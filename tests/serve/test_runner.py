@@ -8,13 +8,16 @@ import numpy as np
 import pytest
 
 from chipwise.engine.null import NullSession, VirtualClock
-from chipwise.errors import EngineError, OverloadedError, UnavailableError
+from chipwise.errors import DeadlineError, EngineError, OverloadedError, UnavailableError
+from chipwise.serve.chunks import ChunkRule
 from chipwise.serve.events import Event, Failure, Finish, Piece
+from chipwise.serve.limits import Limits
 from chipwise.serve.metrics import Metrics
+from chipwise.serve.priority import Priority
 from chipwise.serve.request import Request
 from chipwise.serve.runner import Runner
 from chipwise.serve.sampling import SamplingParams
-from chipwise.serve.scheduler import Scheduler
+from chipwise.serve.scheduler import Scheduler, SchedulerRules
 from chipwise.serve.ticket import Ticket
 from chipwise.serve.vocabulary import Vocabulary
 from tests.serve.fakes import VOCAB, alone, null_model, says, text_of
@@ -25,15 +28,28 @@ GREEDY = SamplingParams(temperature=0.0)
 class Bench:
     """A runner on a null model, driven step by step on a virtual clock."""
 
-    def __init__(self, n_slots: int = 3, max_context: int = 256, *, max_waiting: int = 100, **options) -> None:
+    def __init__(
+        self,
+        n_slots: int = 3,
+        max_context: int = 256,
+        *,
+        max_waiting: int = 100,
+        max_running: int | None = None,
+        **options,
+    ) -> None:
         self.clock = VirtualClock()
         model = null_model(n_slots, max_context, clock=self.clock, **options)
         assert isinstance(model.session, NullSession)
         self.session, self.metrics = model.session, Metrics()
-        scheduler = Scheduler(
-            n_slots=n_slots, max_step_tokens=model.session.max_step_tokens, chunk_tokens=4, max_waiting=max_waiting
+        self.limits = Limits()
+        rules = SchedulerRules(
+            max_running=max_running,
+            max_waiting=dict.fromkeys(Priority, max_waiting),
+            chunks=ChunkRule(unmeasured_tokens=4),
         )
-        self.runner = Runner(model, scheduler, self.metrics, Vocabulary(model.tokenizer), self.clock)
+        scheduler = Scheduler(n_slots=n_slots, max_step_tokens=model.session.max_step_tokens, rules=rules)
+        vocabulary = Vocabulary(model.tokenizer)
+        self.runner = Runner(model, scheduler, self.metrics, vocabulary, self.clock, lambda: self.limits)
         self.events: dict[Ticket, list[Event]] = {}
 
     def ask(
@@ -42,10 +58,11 @@ class Bench:
         max_tokens: int = 20,
         sampling: SamplingParams = GREEDY,
         stop: tuple[str, ...] = (),
+        **fields,
     ) -> Ticket:
         tokens = list(prompt.encode()) if isinstance(prompt, str) else prompt
         events: list[Event] = []
-        request = Request("r", np.array(tokens, dtype=np.int64), max_tokens, sampling, stop, self.clock())
+        request = Request("r", np.array(tokens, dtype=np.int64), max_tokens, sampling, stop, self.clock(), **fields)
         ticket = self.runner.submit(request, events.append)
         self.events[ticket] = events
         return ticket
@@ -293,6 +310,56 @@ def test_times_are_those_of_the_clock() -> None:
     assert bench.metric('chipwise_step_seconds_count{kind="decode"}') == 6
     assert bench.metric("chipwise_prompt_tokens_total") == 12
     assert bench.metric("chipwise_generated_tokens_total") == 8
+
+
+def test_a_displaced_request_says_what_it_says_undisturbed() -> None:
+    for n_slots, what in ((2, "evictions"), (3, "parkings")):
+        bench = Bench(n_slots=n_slots, max_running=2)
+        ordinary = [bench.ask(f"{i}\n", 40, priority=Priority.BACKGROUND) for i in range(2)]
+        for _ in range(8):
+            bench.runner.step()
+        urgent = bench.ask("9\n", 5, priority=Priority.EMERGENCY)
+        bench.runner.step()
+        assert len(bench.events[urgent]) == 1, "its first token comes with the next step"
+        bench.run()
+        assert bench.metric(f"chipwise_{what}_total") == 1
+        for i, ticket in enumerate(ordinary):
+            assert bench.text(ticket) == text_of(alone(list(f"{i}\n".encode()), 40))
+
+
+def test_a_deadline_ends_a_request_in_time_wherever_it_stands() -> None:
+    bench = Bench(n_slots=1, decode_s=0.5, next_token=says("x" * 50))
+    running, queued, patient = bench.ask(deadline_s=2.2), bench.ask(deadline_s=1.2), bench.ask(max_tokens=2)
+    times = {}
+    while bench.runner.step():
+        for ticket in (running, queued):
+            if any(isinstance(event, Failure) for event in bench.events[ticket]):
+                times.setdefault(ticket, bench.clock())
+    for ticket, deadline_s in ((running, 2.2), (queued, 1.2)):
+        failure = bench.events[ticket][-1]
+        assert isinstance(failure, Failure)
+        assert isinstance(failure.error, DeadlineError)
+        # Told by the end of the step that follows the one in which it passed.
+        assert deadline_s <= times[ticket] <= deadline_s + 2 * 0.5
+    assert isinstance(bench.events[patient][-1], Finish)
+    assert bench.metric('chipwise_requests_total{outcome="expired"}') == 2
+
+
+def test_what_the_hardware_does_not_allow_waits_until_it_does() -> None:
+    bench = Bench(n_slots=2, next_token=says("ok"))
+    bench.limits = Limits(max_batch=1)
+    first, second = bench.ask(), bench.ask()
+    bench.runner.step()
+    bench.limits = Limits(max_batch=1, shed=frozenset({Priority.NORMAL}))
+    with pytest.raises(OverloadedError):
+        bench.ask()
+    bench.run()
+    assert bench.text(first) == "ok"
+    assert bench.events[second] == []
+    assert not bench.runner.idle
+    bench.limits = Limits()
+    bench.run()
+    assert bench.text(second) == "ok"
 
 
 def test_gauges_show_the_present() -> None:

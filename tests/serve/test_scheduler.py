@@ -2,32 +2,38 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from chipwise.engine.null import NullOptions, NullSession
 from chipwise.errors import OverloadedError
+from chipwise.serve.ageing import Ageing
+from chipwise.serve.chunks import ChunkRule
+from chipwise.serve.limits import Limits
+from chipwise.serve.priority import Priority
 from chipwise.serve.request import Request
 from chipwise.serve.sampling import SamplingParams
-from chipwise.serve.scheduler import Scheduler, Step
+from chipwise.serve.scheduler import NO_LIMITS, Scheduler, SchedulerRules, Step
 from chipwise.serve.sequence import Sequence
 from chipwise.serve.slots import Move
-from tests.serve.fakes import VOCAB, alone
+
+EMERGENCY, INTERACTIVE, NORMAL, BACKGROUND = Priority
 
 
-def sequence(n_prompt: int, max_tokens: int = 100, first: int = 1) -> Sequence:
+def sequence(n_prompt: int, max_tokens: int = 100, first: int = 1, arrived_s: float = 0.0, **fields) -> Sequence:
     prompt = np.arange(first, first + n_prompt, dtype=np.int64) % 256
-    return Sequence(Request("r", prompt, max_tokens, SamplingParams(temperature=0), (), 0.0))
+    return Sequence(Request("r", prompt, max_tokens, SamplingParams(temperature=0), (), arrived_s, **fields))
 
 
 def scheduler(n_slots: int = 3, *, step: int = 8, chunk: int = 4, max_waiting: int = 5) -> Scheduler:
-    return Scheduler(n_slots=n_slots, max_step_tokens=step, chunk_tokens=chunk, max_waiting=max_waiting)
+    return plan_of(n_slots, step, chunks=ChunkRule(unmeasured_tokens=chunk), max_waiting=max_waiting)
 
 
-def turn(plan: Scheduler, token: int = 9) -> Step:
+def plan_of(n_slots: int, step: int = 8, *, max_waiting: int = 50, **rules) -> Scheduler:
+    bounds = dict.fromkeys(Priority, max_waiting)
+    return Scheduler(n_slots=n_slots, max_step_tokens=step, rules=SchedulerRules(max_waiting=bounds, **rules))
+
+
+def turn(plan: Scheduler, now_s: float = 0.0, limits: Limits = NO_LIMITS, token: int = 9) -> Step:
     """Let a step run and give every row a token."""
-    step = plan.schedule(0.0)
+    step = plan.schedule(now_s, limits)
     assert step is not None
     plan.advance(step)
     if step.chooses:
@@ -106,7 +112,7 @@ def test_queue_is_bounded() -> None:
     plan = scheduler(n_slots=2, max_waiting=1)
     for _ in range(3):
         plan.submit(sequence(1))
-    with pytest.raises(OverloadedError, match="2 requests run and 3 wait"):
+    with pytest.raises(OverloadedError, match="0 requests run and 3 of priority normal wait"):
         plan.submit(sequence(1))
     turn(plan)
     with pytest.raises(OverloadedError):
@@ -142,77 +148,230 @@ def test_those_who_leave_together_are_not_moved() -> None:
     assert plan.release(sequences[0], sequences[3], sequences[1]) == [Move(2, 1, past), Move(1, 0, past)]
 
 
-class Machine(RuleBasedStateMachine):
-    """Requests come, run and go at random; each must get what it gets alone, from slots that really hold its tokens."""
-
-    N_SLOTS = 3
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.session = NullSession(self.N_SLOTS, 64, NullOptions(vocab_size=VOCAB, max_step_tokens=6))
-        self.plan = scheduler(self.N_SLOTS, step=6, chunk=3, max_waiting=3)
-        self.said: dict[Sequence, list[int]] = {}
-        self.last_kind = "decode"
-        self.count = 0
-
-    @rule(n_prompt=st.integers(1, 15), max_tokens=st.integers(1, 12))
-    def submit(self, n_prompt: int, max_tokens: int) -> None:
-        self.count += 1
-        one = sequence(n_prompt, max_tokens, first=self.count * 7)
-        room = self.plan.n_waiting + len(self.plan.running) < self.N_SLOTS + 3
-        if room:
-            self.plan.submit(one)
-            self.said[one] = []
-        else:
-            with pytest.raises(OverloadedError):
-                self.plan.submit(one)
-
-    @precondition(lambda self: self.said)
-    @rule(data=st.data())
-    def cancel(self, data: st.DataObject) -> None:
-        self.leave(data.draw(st.lists(st.sampled_from(list(self.said)), min_size=1, max_size=3, unique=True)))
-
-    @rule()
-    def step(self) -> None:
-        somebody_decodes = any(one.next_token is not None for one in self.plan.running)
-        step = self.plan.schedule(0.0)
-        assert (step is None) == (not self.said)
-        if step is None:
-            return
-        if somebody_decodes and self.last_kind == "prefill":
-            assert step.kind == "decode", "a running stream waits for a second chunk"
-        self.last_kind = step.kind
-        logits = self.session.step(step.batch).logits
-        moves = self.plan.advance(step)
-        chosen = logits.argmax(axis=1).tolist()
-        self.run(moves)
-        if step.chooses:
-            for one, token in zip(step.sequences, chosen, strict=True):
-                self.said[one].append(token)
-                self.plan.feed(one, token)
-            self.leave([s for s in step.sequences if len(self.said[s]) == s.request.max_tokens])
-
-    def leave(self, leaving: list[Sequence]) -> None:
-        for one in leaving:
-            said = self.said.pop(one)
-            expected = alone(one.request.prompt.tolist(), len(said)) if said else []
-            assert said[: len(expected)] == expected
-        self.run(self.plan.release(*leaving))
-        assert all(one.slot is None for one in leaving)
-
-    def run(self, moves: list[Move]) -> None:
-        for move in moves:
-            self.session.move_slot(move.source, move.target, move.tokens)
-
-    @invariant()
-    def slots_hold_what_they_should(self) -> None:
-        running = self.plan.running
-        assert sorted({s.slot for s in running}) == sorted(s.slot for s in running)
-        assert len(running) + self.plan.n_waiting == len(self.said)
-        for one in running:
-            tokens = [*one.request.prompt.tolist(), *self.said[one]]
-            assert self.session.held(one.slot)[: one.past] == tokens[: one.past]
+def test_the_more_urgent_go_first() -> None:
+    plan = plan_of(1)
+    ranks = (BACKGROUND, NORMAL, EMERGENCY, INTERACTIVE)
+    for priority in ranks:
+        plan.submit(sequence(1, priority=priority))
+    served = []
+    for _ in ranks:
+        step = turn(plan)
+        served.append(step.sequences[0].request.priority)
+        plan.release(step.sequences[0])
+    assert served == sorted(ranks)
 
 
-TestMachine = Machine.TestCase
-TestMachine.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+def test_of_equals_the_nearest_deadline_goes_first() -> None:
+    plan = plan_of(1)
+    late, soon = sequence(1, deadline_s=9.0), sequence(1, deadline_s=3.0)
+    plan.submit(late)
+    plan.submit(soon)
+    assert turn(plan).sequences == (soon,)
+    assert plan.expired(2.9) == []
+    assert plan.expired(9.0) == [late, soon]
+
+
+def test_an_emergency_takes_a_full_servers_slot_and_the_displaced_goes_on_where_it_was() -> None:
+    plan = plan_of(2)
+    first, second = sequence(3, priority=BACKGROUND), sequence(3, priority=BACKGROUND)
+    for one in (first, second):
+        plan.submit(one)
+    while len(turn(plan).sequences) != 2:
+        pass
+    urgent = sequence(2, priority=EMERGENCY)
+    plan.submit(urgent)
+    step = turn(plan)
+    assert (step.kind, step.sequences, step.chooses) == ("prefill", (urgent,), True)
+    # No slot was left for it: the later one lost its KV, and all its tokens are fed again.
+    assert (second.slot, second.past, plan.n_displaced) == (None, 0, (0, 1))
+    assert turn(plan).sequences == (first, urgent)
+    known = second.known
+    plan.release(urgent)
+    step = turn(plan)
+    assert step.sequences == (second,)
+    assert step.batch.tokens[0].tolist() == second.tokens[:known].tolist()
+
+
+def test_with_a_slot_to_park_in_nothing_is_computed_again() -> None:
+    plan = plan_of(3, max_running=2)
+    first, second = sequence(3, priority=BACKGROUND), sequence(3, priority=BACKGROUND)
+    for one in (first, second):
+        plan.submit(one)
+    while len(turn(plan).sequences) != 2:
+        pass
+    past = second.past
+    urgent = sequence(2, priority=INTERACTIVE)
+    plan.submit(urgent)
+    assert turn(plan).moves == (Move(1, 2, past),)
+    assert (second.slot, second.past, plan.n_displaced) == (2, past, (1, 0))
+    plan.release(urgent)
+    step = turn(plan)
+    assert step.moves == (Move(2, 1, past),)
+    assert step.sequences == (first, second)
+
+
+def test_a_prompt_on_its_way_gives_way_and_loses_nothing() -> None:
+    plan = plan_of(3, step=4, max_running=1)
+    long, urgent = sequence(10, priority=NORMAL), sequence(2, priority=INTERACTIVE)
+    plan.submit(long)
+    turn(plan)
+    plan.submit(urgent)
+    assert turn(plan).sequences == (urgent,)
+    plan.release(urgent)
+    step = turn(plan)
+    assert (step.sequences, step.batch.past.tolist(), step.moves) == ((long,), [4], (Move(2, 0, 4),))
+
+
+def test_equals_do_not_displace_each_other() -> None:
+    plan = plan_of(1)
+    first, second = sequence(1), sequence(1)
+    plan.submit(first)
+    turn(plan)
+    plan.submit(second)
+    assert turn(plan).sequences == (first,)
+
+
+def test_reserved_places_are_for_the_urgent() -> None:
+    plan = plan_of(3, reserved=1)
+    ordinary = [sequence(1) for _ in range(3)]
+    for one in ordinary:
+        plan.submit(one)
+    for _ in range(5):
+        turn(plan)
+    assert len(plan.running) == 2
+    urgent = sequence(1, priority=INTERACTIVE)
+    plan.submit(urgent)
+    assert turn(plan).sequences == (urgent,)
+    assert plan.n_displaced == (0, 0)
+    assert len(turn(plan).sequences) == 3
+
+
+def test_an_urgent_prompt_is_not_interrupted_by_the_less_urgent() -> None:
+    plan = plan_of(2, step=4, chunks=ChunkRule(unmeasured_tokens=4))
+    plan.submit(sequence(1, priority=BACKGROUND))
+    turn(plan)
+    plan.submit(sequence(10, priority=INTERACTIVE))
+    assert [turn(plan).kind for _ in range(4)] == ["prefill", "prefill", "prefill", "decode"]
+
+
+def test_what_is_shed_does_not_start_and_is_turned_away_but_an_emergency_is_not() -> None:
+    plan, hot = plan_of(2), Limits(shed=frozenset(Priority))
+    waiting = sequence(1)
+    plan.submit(waiting)
+    assert plan.schedule(0.0, hot) is None
+    with pytest.raises(OverloadedError, match="normal requests are turned away"):
+        plan.submit(sequence(1), hot)
+    urgent = sequence(1, priority=EMERGENCY)
+    plan.submit(urgent, hot)
+    assert turn(plan, limits=hot).sequences == (urgent,)
+    plan.release(urgent)
+    assert turn(plan).sequences == (waiting,)
+
+
+def test_a_smaller_batch_parks_the_least_urgent_until_it_grows() -> None:
+    plan = plan_of(4)
+    sequences = [sequence(1, priority=priority) for priority in (BACKGROUND, NORMAL, INTERACTIVE)]
+    for one in sequences:
+        plan.submit(one)
+    while len(turn(plan).sequences) < 3:
+        pass
+    background, normal, interactive = sequences
+    hot = Limits(max_batch=1)
+    assert turn(plan, limits=hot).sequences == (interactive,)
+    assert (plan.n_parked, plan.n_displaced) == (2, (2, 0))
+    assert set(turn(plan).sequences) == {background, normal, interactive}
+
+
+def test_of_equals_the_client_that_was_served_least_goes_first() -> None:
+    plan = plan_of(1)
+    for client, count in (("greedy", 4), ("modest", 2)):
+        for _ in range(count):
+            plan.submit(sequence(8, client=client))
+    served = []
+    for _ in range(6):
+        step = turn(plan)
+        served.append(step.sequences[0].request.client)
+        plan.release(step.sequences[0])
+    assert served[:4] in (["greedy", "modest", "greedy", "modest"], ["greedy", "modest", "modest", "greedy"])
+
+
+def test_a_client_that_was_away_has_saved_nothing_up() -> None:
+    plan = plan_of(1)
+    plan.submit(sequence(8, client="away"))
+    plan.release(*turn(plan).sequences)
+    for _ in range(4):
+        plan.submit(sequence(8, client="here"))
+    for _ in range(2):
+        plan.release(*turn(plan).sequences)
+    for _ in range(4):
+        plan.submit(sequence(8, client="away"))
+    served = []
+    for _ in range(4):
+        step = turn(plan)
+        served.append(step.sequences[0].request.client)
+        plan.release(*step.sequences)
+    assert sorted(served) == ["away", "away", "here", "here"]
+
+
+def test_waiting_raises_a_request_up_to_what_is_overdue() -> None:
+    plan = plan_of(1, ageing=Ageing(interval_s=1.0))
+    old = sequence(1, priority=BACKGROUND)
+    plan.submit(old)
+    for now_s, fresh in ((0.5, NORMAL), (1.5, INTERACTIVE), (2.9, INTERACTIVE)):
+        urgent = sequence(1, arrived_s=now_s, priority=fresh, deadline_s=now_s + 0.5)
+        plan.submit(urgent)
+        assert turn(plan, now_s).sequences == (urgent,)
+        plan.release(urgent)
+    plan.submit(sequence(1, arrived_s=3.0, priority=INTERACTIVE, deadline_s=3.5))
+    assert turn(plan, 3.0).sequences == (old,)
+
+
+def test_one_that_was_raised_gets_on_before_it_is_displaced() -> None:
+    plan = plan_of(1, ageing=Ageing(interval_s=1.0, slice_tokens=3))
+    old = sequence(1, priority=BACKGROUND)
+    plan.submit(old)
+    turn(plan, 2.0)
+    urgent = sequence(1, priority=INTERACTIVE, arrived_s=2.0)
+    plan.submit(urgent)
+    served = [turn(plan, 2.0).sequences[0] for _ in range(4)]
+    assert served == [old, old, urgent, urgent]
+
+
+def test_retry_after_is_the_measured_time_of_an_answer() -> None:
+    plan = plan_of(1, max_waiting=0)
+    one = sequence(1)
+    plan.submit(one)
+    turn(plan, 5.0)
+    plan.release(one, now_s=17.5)
+    plan.submit(sequence(1))
+    with pytest.raises(OverloadedError) as refused:
+        plan.submit(sequence(1))
+    assert refused.value.retry_after_s == 13
+
+
+def test_each_priority_has_a_queue_of_its_own() -> None:
+    plan = plan_of(1, max_waiting=1)
+    for priority in (BACKGROUND, BACKGROUND, NORMAL):
+        plan.submit(sequence(1, priority=priority))
+    with pytest.raises(OverloadedError, match="of priority background wait"):
+        plan.submit(sequence(1, priority=BACKGROUND))
+    plan.submit(sequence(1, priority=EMERGENCY))
+
+
+def test_chunks_are_cut_to_the_measured_speed() -> None:
+    plan = plan_of(2, step=512, chunks=ChunkRule(budget_s=0.1))
+    for size in (20, 40):
+        plan.submit(one := sequence(size))
+        step = plan.schedule(0.0)
+        assert step is not None
+        plan.advance(step, duration_s=0.02 + size * 0.001)
+        plan.release(one)
+    plan.submit(long := sequence(600))
+    step = plan.schedule(0.0)
+    assert step is not None
+    assert step.batch.new_tokens in (79, 80)
+    plan.release(long)
+    plan.submit(sequence(600, priority=EMERGENCY))
+    step = plan.schedule(0.0)
+    assert step is not None
+    assert step.batch.new_tokens == 512

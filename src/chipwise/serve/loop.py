@@ -12,6 +12,9 @@ from chipwise.serve.request import Request
 from chipwise.serve.runner import Runner
 from chipwise.serve.ticket import Ticket
 
+# How often requests that cannot run now are looked after.
+_LOOK_S = 0.05
+
 _logger = logging.getLogger(__name__)
 
 
@@ -89,7 +92,8 @@ class Loop:
                 # Cleared before the look for work, so that what comes after the look sets it again.
                 self._wake.clear()
                 if not self._turn():
-                    self._wake.wait()
+                    # Those that wait for the hardware's limits to be lifted have deadlines.
+                    self._wake.wait(None if self._runner.idle else _LOOK_S)
         except Exception as e:
             _logger.exception("the serving loop broke")
             self.broken = e

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Literal, get_args
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric, generate_latest
+from prometheus_client.core import CounterMetricFamily
+from prometheus_client.registry import Collector
 
-Outcome = Literal["stop", "length", "cancelled", "error", "rejected", "invalid"]
+Outcome = Literal["stop", "length", "cancelled", "expired", "error", "rejected", "invalid"]
 
 _OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 # From a fast desktop's step to a prompt of minutes on a small board.
 _STEP_BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 _TTFT_BUCKETS_S = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 _ROW_BUCKETS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
+
+
+class _Tally(Collector):
+    """A counter that somebody else keeps."""
+
+    def __init__(self, name: str, text: str, read: Callable[[], float]) -> None:
+        self._name, self._text, self._read = name, text, read
+
+    def collect(self) -> Iterable[Metric]:
+        yield CounterMetricFamily(self._name, self._text, value=self._read())
 
 
 class Metrics:
@@ -46,6 +58,10 @@ class Metrics:
     def watch(self, name: str, text: str, read: Callable[[], float]) -> None:
         """Add a gauge that is read when the metrics are asked for."""
         Gauge(name, text, registry=self._registry).set_function(read)
+
+    def tally(self, name: str, text: str, read: Callable[[], float]) -> None:
+        """Add a counter, ``name`` and ``_total``, that is read when the metrics are asked for."""
+        self._registry.register(_Tally(name, text, read))
 
     def over(self, outcome: Outcome) -> None:
         """A request is over."""

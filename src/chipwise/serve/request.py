@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from chipwise.serve.priority import Priority
 from chipwise.serve.sampling import SamplingParams
 
 
@@ -21,6 +22,9 @@ class Request:
         sampling: How tokens are chosen.
         stop: Strings that end the answer and are not part of it.
         arrived_s: When it came, on the server's clock.
+        priority: How urgent it is.
+        deadline_s: When the answer is of no use any more, on the server's clock; None for never.
+        client: Whose it is: clients share the model evenly.
     """
 
     id: str
@@ -29,3 +33,6 @@ class Request:
     sampling: SamplingParams
     stop: tuple[str, ...]
     arrived_s: float
+    priority: Priority = Priority.NORMAL
+    deadline_s: float | None = None
+    client: str = ""

@@ -8,13 +8,14 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from chipwise.errors import ChipwiseError, EngineError
+from chipwise.errors import ChipwiseError, DeadlineError, EngineError
 from chipwise.serve.answer import Answer
 from chipwise.serve.events import Failure, Finish, Outbox
+from chipwise.serve.limits import Limits
 from chipwise.serve.metrics import Metrics, Outcome
 from chipwise.serve.request import Request
 from chipwise.serve.sampling import Sampler
-from chipwise.serve.scheduler import Scheduler, Step
+from chipwise.serve.scheduler import NO_LIMITS, Scheduler, Step
 from chipwise.serve.sequence import Sequence
 from chipwise.serve.served_model import ServedModel
 from chipwise.serve.slots import Move
@@ -39,6 +40,7 @@ class Runner:
         metrics: Metrics,
         vocabulary: Vocabulary,
         clock: Callable[[], float],
+        limits: Callable[[], Limits] = lambda: NO_LIMITS,
     ) -> None:
         self._session = model.session
         self._eos_ids = frozenset(model.tokenizer.special.eos_ids)
@@ -46,13 +48,19 @@ class Runner:
         self._metrics = metrics
         self._vocabulary = vocabulary
         self._clock = clock
+        self._limits = limits
         self._sampler = Sampler(model.session.vocab_size)
         self._lock = threading.Lock()
         self._live: dict[Sequence, Ticket] = {}
         self._cancelled: set[Ticket] = set()
         self._failures = 0
         metrics.watch("chipwise_queue_depth_requests", "Requests that wait for a slot.", lambda: scheduler.n_waiting)
-        metrics.watch("chipwise_running_requests", "Requests that hold a slot.", lambda: len(scheduler.running))
+        metrics.watch("chipwise_running_requests", "Requests that run.", lambda: len(scheduler.running))
+        metrics.watch("chipwise_parked_requests", "Requests whose slot waits.", lambda: scheduler.n_parked)
+        metrics.tally(
+            "chipwise_parkings", "Requests that gave way and kept their KV.", lambda: scheduler.n_displaced[0]
+        )
+        metrics.tally("chipwise_evictions", "Requests that gave way and lost it.", lambda: scheduler.n_displaced[1])
         metrics.watch("chipwise_slots", "KV slots.", lambda: model.session.n_slots)
         metrics.watch("chipwise_kv_used_tokens", "Tokens in the KV slots held.", self._kv_tokens)
 
@@ -70,12 +78,12 @@ class Runner:
         """Take a request.
 
         Raises:
-            OverloadedError: There is no room for it.
+            OverloadedError: There is no room for it, or the hardware's limits turn it away.
         """
         answer = Answer(request, self._vocabulary, self._eos_ids)
         ticket = Ticket(Sequence(request), answer, outbox, request.sampling.generator())
         with self._lock:
-            self._scheduler.submit(ticket.sequence)
+            self._scheduler.submit(ticket.sequence, self._limits())
             self._live[ticket.sequence] = ticket
         return ticket
 
@@ -87,10 +95,13 @@ class Runner:
     def step(self) -> bool:
         """Run one step of the session; False if there was nothing to do."""
         self._move(self._end([(ticket, None) for ticket in self._take_cancelled()]))
+        self._move(self._end(self._expired()))
         with self._lock:
-            step = self._scheduler.schedule(self._clock())
+            step = self._scheduler.schedule(self._clock(), self._limits())
         if step is None:
             return False
+        if not self._move(list(step.moves)):
+            return True
         started_s = self._clock()
         try:
             logits = self._session.step(step.batch).logits
@@ -115,7 +126,7 @@ class Runner:
         else:
             self._metrics.decoded(step.batch.rows, duration_s)
         with self._lock:
-            moves = self._scheduler.advance(step)
+            moves = self._scheduler.advance(step, duration_s)
         if step.chooses:
             tickets = [self._live[sequence] for sequence in step.sequences]
             ends = [(ticket, self._choose(ticket, logits[row])) for row, ticket in enumerate(tickets)]
@@ -158,7 +169,9 @@ class Runner:
         if not ends:
             return []
         with self._lock:
-            moves = self._scheduler.release(*(ticket.sequence for ticket, _ in ends))
+            complete = [ticket.sequence for ticket, end in ends if isinstance(end, Finish)]
+            others = [ticket.sequence for ticket, end in ends if not isinstance(end, Finish)]
+            moves = self._scheduler.release(*complete, now_s=self._clock()) + self._scheduler.release(*others)
             for ticket, _ in ends:
                 del self._live[ticket.sequence]
         for ticket, end in ends:
@@ -167,21 +180,42 @@ class Runner:
                 ticket.outbox(end)
         return moves
 
-    def _move(self, moves: list[Move]) -> None:
+    def _expired(self) -> list[tuple[Ticket, Finish | Failure | None]]:
+        now_s = self._clock()
+        with self._lock:
+            expired = self._scheduler.expired(now_s)
+        return [(self._live[sequence], Failure(_too_late(sequence, now_s))) for sequence in expired]
+
+    def _move(self, moves: list[Move]) -> bool:
+        """Copy KV; False if that failed, and everybody who held some was told."""
         try:
             for move in moves:
                 self._session.move_slot(move.source, move.target, move.tokens)
         except EngineError as e:
             # Which slots are sound is unknown, so none is trusted. All leave, so no further move is needed.
             self._failures += 1
-            self._end([(self._live[sequence], Failure(e)) for sequence in self._scheduler.running])
+            self._end([(self._live[sequence], Failure(e)) for sequence in self._scheduler.holding])
+            return False
+        return True
 
     def _kv_tokens(self) -> int:
         with self._lock:
-            return sum(sequence.past for sequence in self._scheduler.running)
+            return sum(sequence.past for sequence in self._scheduler.holding)
+
+
+def _too_late(sequence: Sequence, now_s: float) -> DeadlineError:
+    request = sequence.request
+    waited_s = now_s - request.arrived_s
+    said = sequence.known - len(request.prompt)
+    return DeadlineError(
+        f"the deadline passed: {waited_s:.3f} s after it came the request has {said} tokens of its answer",
+        remedy="allow more time, ask for fewer tokens, or give it a higher priority",
+    )
 
 
 def _outcome(end: Finish | Failure | None) -> Outcome:
     if end is None:
         return "cancelled"
-    return "error" if isinstance(end, Failure) else end.reason
+    if isinstance(end, Failure):
+        return "expired" if isinstance(end.error, DeadlineError) else "error"
+    return end.reason

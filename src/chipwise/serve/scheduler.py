@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections import deque
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 
 from chipwise.engine.batch import Batch
-from chipwise.errors import OverloadedError
+from chipwise.serve.ageing import Ageing
+from chipwise.serve.chunks import ChunkRule
+from chipwise.serve.fair_shares import GENERATED_WEIGHT, PROMPT_WEIGHT, FairShares
+from chipwise.serve.limits import Limits
+from chipwise.serve.priority import Priority
+from chipwise.serve.roster import Roster
 from chipwise.serve.sequence import Sequence
-from chipwise.serve.slots import Move, SlotPool
+from chipwise.serve.slots import Move
+from chipwise.serve.step_cost import StepCost
+from chipwise.serve.waiting_room import WaitingRoom
+
+NO_LIMITS = Limits()
 
 
 @dataclass(frozen=True)
@@ -19,120 +28,197 @@ class Step:
     """What to run next.
 
     Attributes:
-        kind: ``prefill`` feeds the prompt of one sequence, ``decode`` one token of each that has its prompt in.
+        kind: ``prefill`` feeds tokens of one sequence, ``decode`` one token of each that has all others in.
         batch: What the session is given. Its arrays are the scheduler's, and valid until it is asked again.
         sequences: The sequence of each row.
         chooses: Whether each row's logits are the next token's: false for a part of a prompt that is not its end.
+        moves: What is to be copied before it runs.
     """
 
     kind: Literal["prefill", "decode"]
     batch: Batch
     sequences: tuple[Sequence, ...]
     chooses: bool
+    moves: tuple[Move, ...] = ()
+
+
+@dataclass(frozen=True)
+class SchedulerRules:
+    """How a scheduler decides.
+
+    Attributes:
+        max_running: The most that run at once; None for as many as there are slots.
+        reserved: How many of these only EMERGENCY and INTERACTIVE requests may be.
+        max_waiting: The most that may wait, by priority; one that is not named has no bound.
+        chunks: How prompts are cut.
+        ageing: How waiting raises a request.
+    """
+
+    max_running: int | None = None
+    reserved: int = 0
+    max_waiting: Mapping[Priority, int] | None = None
+    chunks: ChunkRule = field(default_factory=ChunkRule)
+    ageing: Ageing = field(default_factory=Ageing)
 
 
 class Scheduler:
-    """First come, first served, in iterations: sequences join and leave between any two steps.
+    """Iteration-level batching with priorities: sequences join, leave and change places between any two steps.
 
-    Prompts go before decoding, but while others decode only in chunks of ``chunk_tokens``, and never two chunks in a
-    row: a running stream waits for one chunk at most. The cycle is ``schedule``, run the step, ``advance``, then for
-    every row ``feed`` or ``release``; the moves these return are run on the session in their order.
+    The most urgent go first, of equals the client that was served least. One that waits displaces a less urgent one
+    that runs: that is parked, and keeps its KV, as long as there is a slot for it; else it loses its KV, and all its
+    tokens are fed again later. Prompts go before decoding, but while others that are as urgent decode only in chunks,
+    and never two chunks in a row: a running stream waits for one chunk at most.
+
+    The cycle is ``expired``, ``schedule``, the step's moves, the step, ``advance``, then for every row that chooses
+    ``feed`` or ``release``; the moves these return are run on the session in their order.
     """
 
-    def __init__(self, *, n_slots: int, max_step_tokens: int, chunk_tokens: int, max_waiting: int) -> None:
-        self._pool = SlotPool(n_slots)
-        self._waiting: deque[Sequence] = deque()
-        self._max_waiting = max_waiting
+    def __init__(self, *, n_slots: int, max_step_tokens: int, rules: SchedulerRules | None = None) -> None:
+        rules = rules or SchedulerRules()
+        bounds = rules.max_waiting or {}
+        unbounded = 1 << 62
+        self._ageing = rules.ageing
+        self._chunks = rules.chunks
         self._max_step_tokens = max_step_tokens
-        self._chunk_tokens = max(1, min(chunk_tokens, max_step_tokens))
+        self._shares = FairShares()
+        self._room = WaitingRoom({priority: bounds.get(priority, unbounded) for priority in Priority})
+        self._roster = Roster(n_slots, self._room, self._shares, rules.ageing, rules.max_running, rules.reserved)
+        self.cost = StepCost()
         self._decode_is_due = False
+        self._serial = 0
         self._tokens = np.zeros((n_slots, 1), dtype=np.int64)
         self._past = np.zeros(n_slots, dtype=np.int64)
 
     @property
     def n_waiting(self) -> int:
         """Sequences without a slot."""
-        return len(self._waiting)
+        return len(self._room)
+
+    @property
+    def n_parked(self) -> int:
+        """Sequences that keep a slot and do not run."""
+        return len(self._roster.pool.parked)
+
+    @property
+    def n_displaced(self) -> tuple[int, int]:
+        """How often a sequence was parked, and how often one lost its KV."""
+        return self._roster.n_parkings, self._roster.n_evictions
 
     @property
     def running(self) -> tuple[Sequence, ...]:
-        """Sequences with a slot."""
-        pool = self._pool
-        return (*pool.decoding, pool.entering) if pool.entering else tuple(pool.decoding)
+        """Sequences that run."""
+        return self._roster.pool.active
 
-    def submit(self, sequence: Sequence) -> None:
+    @property
+    def holding(self) -> tuple[Sequence, ...]:
+        """Sequences with a slot."""
+        return self._roster.pool.holding
+
+    def submit(self, sequence: Sequence, limits: Limits = NO_LIMITS) -> None:
         """Let a sequence wait for its turn.
 
         Raises:
-            OverloadedError: As many wait as may.
+            OverloadedError: As many of its priority wait as may, or the limits shed it.
         """
-        # Those who will find a free slot are not waiting, only not called yet.
-        if len(self._waiting) - self._pool.free >= self._max_waiting:
-            raise OverloadedError(
-                f"{self._pool.n_slots} requests run and {len(self._waiting)} wait, no more are taken",
-                remedy="try again in a moment",
-            )
-        self._waiting.append(sequence)
+        roster = self._roster
+        self._room.take(
+            sequence, limits, running=len(self.running), places=roster.max_running, free=roster.places(sequence)
+        )
+        self._serial += 1
+        sequence.serial, sequence.since_s = self._serial, sequence.request.arrived_s
+        self._shares.enter(sequence.request.client)
 
-    def schedule(self, now_s: float) -> Step | None:
+    def expired(self, now_s: float) -> list[Sequence]:
+        """Those whose deadline has passed. They are to be released."""
+        return [
+            sequence
+            for sequence in (*self._room, *self.holding)
+            if sequence.request.deadline_s is not None and sequence.request.deadline_s <= now_s
+        ]
+
+    def schedule(self, now_s: float, limits: Limits = NO_LIMITS) -> Step | None:
         """The next step; None if there is nothing to do.
 
         Args:
             now_s: The time.
+            limits: What the hardware lets be done.
         """
-        pool = self._pool
-        if pool.can_enter and self._waiting:
-            sequence = self._waiting.popleft()
-            sequence.started_s = now_s
-            pool.enter(sequence)
-        if pool.entering and not (pool.decoding and self._decode_is_due):
+        moves = tuple(self._roster.arrange(now_s, limits))
+        entering, decoding = self._roster.pool.entering, self._roster.pool.decoding
+        if entering and not (self._decode_is_due and self._has_equal(entering)):
             self._decode_is_due = True
-            return self._prefill(pool.entering, alone=not pool.decoding)
+            return self._prefill(entering, moves, alone=not decoding)
         self._decode_is_due = False
-        return self._decode() if pool.decoding else None
+        return self._decode(moves) if decoding else None
 
-    def advance(self, step: Step) -> list[Move]:
-        """The step has run: its tokens are in the slots, and a complete prompt lets its sequence decode."""
+    def advance(self, step: Step, duration_s: float | None = None) -> list[Move]:
+        """The step has run: its tokens are in the slots, and whoever has all of them in decodes from now on.
+
+        Args:
+            step: The step.
+            duration_s: How long it took, for the next ones to be cut by; None if it is not known.
+        """
+        weight = PROMPT_WEIGHT if step.kind == "prefill" else GENERATED_WEIGHT
         for sequence in step.sequences:
             sequence.past += step.batch.new_tokens
+            self._shares.charge(sequence.request.client, step.batch.new_tokens, weight)
+        if duration_s is not None:
+            size = step.batch.new_tokens if step.kind == "prefill" else step.batch.rows
+            self.cost.learn(step.kind, size, duration_s)
         if step.kind == "decode" or not step.chooses:
             return []
-        move = self._pool.start_decoding()
+        move = self._roster.pool.start_decoding()
         return [move] if move else []
 
     def feed(self, sequence: Sequence, token: int) -> None:
         """A token was chosen: it is fed in the sequence's next step."""
-        sequence.next_token = token
+        sequence.append(token)
 
-    def release(self, *sequences: Sequence) -> list[Move]:
-        """These are over, whether they ran or waited. Sequences that are over already are passed over."""
-        moves = []
+    def release(self, *sequences: Sequence, now_s: float | None = None) -> list[Move]:
+        """These are over, whether they ran or waited. Sequences that are over already are passed over.
+
+        Args:
+            sequences: Those that leave.
+            now_s: The time, if their answers are complete: how long they took tells others when to come back.
+        """
+        moves: list[Move] = []
         # From the last slot down, so that none is moved that leaves too.
         for sequence in sorted(sequences, key=lambda s: -1 if s.slot is None else s.slot, reverse=True):
             if sequence.slot is not None:
-                move = self._pool.release(sequence)
-                moves += [move] if move else []
-            elif sequence in self._waiting:
-                self._waiting.remove(sequence)
+                moves += self._roster.pool.release(sequence)
+            elif sequence in self._room:
+                self._room.remove(sequence)
+            else:
+                continue
+            self._shares.leave(sequence.request.client)
+            if now_s is not None and sequence.started_s is not None:
+                self._room.ended(now_s - sequence.started_s)
         return moves
 
-    def _prefill(self, sequence: Sequence, *, alone: bool) -> Step:
-        prompt, start = sequence.request.prompt, sequence.past
-        end = min(len(prompt), start + (self._max_step_tokens if alone else self._chunk_tokens))
-        slot = sequence.slot
+    def _has_equal(self, entering: Sequence) -> bool:
+        """Whether one of those that decode is as urgent as the one that enters."""
+        level = self._ageing.running_level(entering)
+        return any(self._ageing.running_level(sequence) <= level for sequence in self._roster.pool.decoding)
+
+    def _prefill(self, sequence: Sequence, moves: tuple[Move, ...], *, alone: bool) -> Step:
+        start, slot = sequence.past, sequence.slot
         if slot is None:
             raise RuntimeError("the entering sequence holds no slot")
+        size = self._chunks.size(
+            sequence.remaining, self._max_step_tokens, self.cost, starts=start == 0, alone=alone,
+            emergency=sequence.request.priority is Priority.EMERGENCY,
+        )  # fmt: skip
         past = self._past[slot : slot + 1]
         past[0] = start
-        batch = Batch(slot, prompt[None, start:end], past)
-        return Step("prefill", batch, (sequence,), chooses=end == len(prompt))
+        batch = Batch(slot, sequence.tokens[None, start : start + size], past)
+        return Step("prefill", batch, (sequence,), chooses=size == sequence.remaining, moves=moves)
 
-    def _decode(self) -> Step:
-        sequences = tuple(self._pool.decoding)
+    def _decode(self, moves: tuple[Move, ...]) -> Step:
+        sequences = tuple(self._roster.pool.decoding)
         rows = len(sequences)
         for row, sequence in enumerate(sequences):
-            if sequence.next_token is None:
+            if sequence.remaining != 1:
                 raise RuntimeError("a sequence was neither fed nor released after its last step")
-            self._tokens[row, 0] = sequence.next_token
+            self._tokens[row, 0] = sequence.tokens[sequence.past]
             self._past[row] = sequence.past
-        return Step("decode", Batch(0, self._tokens[:rows], self._past[:rows]), sequences, chooses=True)
+        return Step("decode", Batch(0, self._tokens[:rows], self._past[:rows]), sequences, chooses=True, moves=moves)

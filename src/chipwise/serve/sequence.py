@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+import numpy as np
+import numpy.typing as npt
+
+from chipwise.serve.priority import Priority
 from chipwise.serve.request import Request
 
 
@@ -13,14 +17,45 @@ class Sequence:
 
     Attributes:
         request: What was asked.
-        slot: The KV slot it holds; None while it waits and when it is over.
+        slot: The KV slot it holds; None while it waits without one and when it is over.
         past: Tokens its slot holds.
-        next_token: The token to feed next; None until the prompt is in and the first token is chosen.
-        started_s: When it got its slot, on the clock that is passed to the scheduler; None while it waits.
+        tokens: The prompt and what was generated, int64, with room for all of the answer.
+        known: How many of ``tokens`` there are. One that lost its KV is fed them all again.
+        fed: How many of the first tokens were fed as a prompt since it got its slot, or came from another one's.
+        cached: Prompt tokens whose KV was there already when it first got a slot.
+        started_s: When it first got a slot, on the clock that is passed to the scheduler; None before.
+        since_s: When it began to wait.
+        level: How urgent it counts while it runs: its priority, or what it had risen to when it was let in.
+        level_until: Up to how many known tokens it counts so; then it is its priority again.
+        serial: Its place in the order of arrival.
     """
 
     request: Request
     slot: int | None = None
     past: int = 0
-    next_token: int | None = None
+    tokens: npt.NDArray[np.int64] = field(init=False, repr=False)
+    known: int = field(init=False)
+    fed: int = 0
+    cached: int = 0
     started_s: float | None = None
+    since_s: float = 0.0
+    level: Priority = Priority.NORMAL
+    level_until: int = 0
+    serial: int = 0
+
+    def __post_init__(self) -> None:
+        """Take the room for the answer at once: a token allocates nothing."""
+        prompt = self.request.prompt
+        self.tokens = np.empty(len(prompt) + self.request.max_tokens, np.int64)
+        self.tokens[: len(prompt)] = prompt
+        self.known = len(prompt)
+
+    @property
+    def remaining(self) -> int:
+        """Tokens to feed until the next one can be chosen; 1 while it decodes."""
+        return self.known - self.past
+
+    def append(self, token: int) -> None:
+        """A token was chosen."""
+        self.tokens[self.known] = token
+        self.known += 1

@@ -14,14 +14,16 @@ from pathlib import Path
 from chipwise.bundle import Bundle, open_bundle
 from chipwise.errors import BundleError, EngineError
 from chipwise.files import sha256_bytes
+from chipwise.serve.chunks import ChunkRule
 from chipwise.serve.http.app import create_app
 from chipwise.serve.http.service import Service
 from chipwise.serve.http_server import HttpServer
 from chipwise.serve.listener import bind, listen, url_of
 from chipwise.serve.loop import Loop
 from chipwise.serve.metrics import Metrics
+from chipwise.serve.priority import Priority
 from chipwise.serve.runner import Runner
-from chipwise.serve.scheduler import Scheduler
+from chipwise.serve.scheduler import Scheduler, SchedulerRules
 from chipwise.serve.served_model import ServedModel
 from chipwise.serve.settings import ServeSettings
 from chipwise.serve.vocabulary import Vocabulary
@@ -144,12 +146,11 @@ def make_service(
 ) -> Service:
     """Put together what serves a model. The loop is not started."""
     session, metrics, vocabulary = model.session, Metrics(), Vocabulary(model.tokenizer)
-    scheduler = Scheduler(
-        n_slots=session.n_slots,
-        max_step_tokens=session.max_step_tokens,
-        chunk_tokens=settings.chunk_tokens,
-        max_waiting=settings.max_waiting,
+    rules = SchedulerRules(
+        max_waiting=dict.fromkeys(Priority, settings.max_waiting),
+        chunks=ChunkRule(unmeasured_tokens=settings.chunk_tokens),
     )
+    scheduler = Scheduler(n_slots=session.n_slots, max_step_tokens=session.max_step_tokens, rules=rules)
     runner = Runner(model, scheduler, metrics, vocabulary, clock)
     return Service(model, vocabulary, Loop(runner, when_broken), metrics, clock, settings)
 

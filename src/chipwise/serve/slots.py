@@ -20,8 +20,9 @@ class Move:
 class SlotPool:
     """Keeps the slots that decode side by side, from slot 0 on, since a Batch names a contiguous range.
 
-    At most one sequence at a time is entering (its prompt is being fed) and lies behind them. A slot given back is
-    filled with the last one that decodes; whoever calls copies the KV as the Move says before the next step.
+    Behind them lies at most one that is entering (its tokens are being fed), then the free ones; those that are
+    parked lie at the end, from the last slot down. A hole is filled with the outermost one of its kind; whoever calls
+    copies the KV as the Moves say, in their order, before the next step.
     """
 
     def __init__(self, n_slots: int) -> None:
@@ -31,16 +32,34 @@ class SlotPool:
         self.decoding: list[Sequence] = []
         """The sequences that decode; each one's index is its slot."""
         self.entering: Sequence | None = None
+        self.parked: list[Sequence] = []
+        """The sequences that keep their slot and do not run; the first holds the last slot."""
+
+    @property
+    def active(self) -> tuple[Sequence, ...]:
+        """Those that run."""
+        return (*self.decoding, self.entering) if self.entering else tuple(self.decoding)
+
+    @property
+    def holding(self) -> tuple[Sequence, ...]:
+        """Those that hold a slot."""
+        return (*self.active, *self.parked)
 
     @property
     def free(self) -> int:
         """Slots that nobody holds."""
-        return self.n_slots - len(self.decoding) - (self.entering is not None)
+        return self.n_slots - len(self.decoding) - (self.entering is not None) - len(self.parked)
+
+    @property
+    def free_slots(self) -> range:
+        """The slots that nobody holds, but for one below an entering sequence."""
+        first = len(self.decoding) if self.entering is None or self.entering.slot is None else self.entering.slot + 1
+        return range(first, self.n_slots - len(self.parked))
 
     @property
     def can_enter(self) -> bool:
         """Whether a sequence may be given a slot now."""
-        return self.entering is None and len(self.decoding) < self.n_slots
+        return self.entering is None and self.free > 0
 
     def enter(self, sequence: Sequence) -> None:
         """Give the lowest free slot to a sequence. Only while ``can_enter``."""
@@ -58,19 +77,78 @@ class SlotPool:
         self.decoding.append(sequence)
         return _move(sequence, target)
 
-    def release(self, sequence: Sequence) -> Move | None:
+    def can_park(self, sequence: Sequence) -> bool:
+        """Whether a running sequence may be parked now: a slot is free, or it holds the one next to the parked."""
+        return self.free > 0 or sequence.slot == self.n_slots - 1 - len(self.parked)
+
+    def park(self, sequence: Sequence) -> list[Move]:
+        """Let a running sequence keep its KV, but not run. Only while ``can_park``."""
+        if not self.can_park(sequence):
+            raise RuntimeError("no slot to park in")
+        source = sequence.slot
+        place = self.n_slots - 1 - len(self.parked)
+        move = _move(sequence, place)
+        moves = [move] if move else []
+        if sequence is self.entering:
+            self.entering = None
+        else:
+            moves += self._close(source)
+        self.parked.append(sequence)
+        return moves
+
+    def can_resume(self, sequence: Sequence) -> bool:
+        """Whether a parked sequence may run again now."""
+        return self.entering is None and (self.free > 0 or sequence is self.parked[-1])
+
+    def resume(self, sequence: Sequence) -> list[Move]:
+        """Let a parked sequence run again: it decodes, or enters if tokens are left to feed.
+
+        Only while ``can_resume``.
+        """
+        if not self.can_resume(sequence):
+            raise RuntimeError("no slot to resume in")
+        place = len(self.decoding)
+        source, move = sequence.slot, _move(sequence, place)
+        moves = [move] if move else []
+        moves += self._close_parked(sequence, source)
+        if sequence.remaining == 1:
+            self.decoding.append(sequence)
+        else:
+            self.entering = sequence
+        return moves
+
+    def release(self, sequence: Sequence) -> list[Move]:
         """Take a sequence's slot back, and close the hole."""
         slot, sequence.slot = sequence.slot, None
         if slot is None:
             raise RuntimeError("the sequence holds no slot")
         if sequence is self.entering:
             self.entering = None
-            return None
+            return []
+        if sequence in self.parked:
+            return self._close_parked(sequence, slot)
+        return self._close(slot)
+
+    def _close(self, slot: int | None) -> list[Move]:
+        """Fill the hole that a decoding sequence left with the last one that decodes."""
+        if slot is None:
+            raise RuntimeError("the sequence holds no slot")
         last = self.decoding.pop()
-        if last is sequence:
-            return None
+        if slot == len(self.decoding):
+            return []
         self.decoding[slot] = last
-        return _move(last, slot)
+        move = _move(last, slot)
+        return [move] if move else []
+
+    def _close_parked(self, sequence: Sequence, slot: int | None) -> list[Move]:
+        """Fill the hole that a parked sequence left with the parked one in the lowest slot."""
+        index = self.parked.index(sequence)
+        lowest = self.parked.pop()
+        if lowest is sequence or slot is None:
+            return []
+        self.parked[index] = lowest
+        move = _move(lowest, slot)
+        return [move] if move else []
 
 
 def _move(sequence: Sequence, target: int) -> Move | None:

@@ -9,12 +9,12 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
-from chipwise.errors import ChipwiseError, OverloadedError, RequestError, UnavailableError
+from chipwise.errors import ChipwiseError, DeadlineError, OverloadedError, RequestError, UnavailableError
 
 MODEL_NOT_FOUND = "model_not_found"
 
-# A slot comes free when some answer ends; a drained server is replaced by the next one.
-_RETRY_AFTER_S = {HTTPStatus.TOO_MANY_REQUESTS: 1, HTTPStatus.SERVICE_UNAVAILABLE: 5}
+# A drained server is replaced by the next one.
+_RESTART_S = 5
 
 
 def error_body(error: ChipwiseError) -> dict[str, Any]:
@@ -23,15 +23,20 @@ def error_body(error: ChipwiseError) -> dict[str, Any]:
         return _body(str(error), "invalid_request_error", error.code, error.param)
     if isinstance(error, OverloadedError):
         return _body(str(error), "rate_limit_error", "queue_full")
+    if isinstance(error, DeadlineError):
+        return _body(str(error), "timeout_error", "deadline_exceeded", "deadline_ms")
     code = "unavailable" if isinstance(error, UnavailableError) else "engine_error"
     return _body(str(error), "server_error", code)
 
 
 def error_response(error: ChipwiseError) -> Response:
     """The response to a request that fails before its answer begins."""
-    status = _status(error)
-    headers = {"retry-after": str(_RETRY_AFTER_S[status])} if status in _RETRY_AFTER_S else None
-    return JSONResponse(error_body(error), status, headers)
+    headers = {}
+    if isinstance(error, OverloadedError):
+        headers["retry-after"] = str(error.retry_after_s)
+    if isinstance(error, UnavailableError):
+        headers["retry-after"] = str(_RESTART_S)
+    return JSONResponse(error_body(error), _status(error), headers)
 
 
 async def on_http_error(request: Request, error: Exception) -> Response:
@@ -69,6 +74,8 @@ def _status(error: ChipwiseError) -> HTTPStatus:
         return HTTPStatus.TOO_MANY_REQUESTS
     if isinstance(error, UnavailableError):
         return HTTPStatus.SERVICE_UNAVAILABLE
+    if isinstance(error, DeadlineError):
+        return HTTPStatus.GATEWAY_TIMEOUT
     return HTTPStatus.INTERNAL_SERVER_ERROR
 
 

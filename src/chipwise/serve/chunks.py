@@ -1,0 +1,50 @@
+"""ChunkRule: how much of a prompt one step feeds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from chipwise.serve.step_cost import StepCost
+
+# Below this a step reads all weights for hardly more than a decode does.
+_LEAST_TOKENS = 16
+
+
+@dataclass(frozen=True)
+class ChunkRule:
+    """How prompts are cut, so that whoever comes meanwhile is heard within the time of one step.
+
+    Attributes:
+        budget_s: How long a step may take.
+        unmeasured_tokens: The most tokens of a step while others decode, as long as no prefill has been measured.
+        whole_tokens: A sequence's first tokens up to this number cost what one costs: a graph with a fixed length. They
+            are never cut.
+    """
+
+    budget_s: float = 0.1
+    unmeasured_tokens: int = 128
+    whole_tokens: int = 1
+
+    def size(
+        self, remaining: int, max_step_tokens: int, cost: StepCost, *, starts: bool, alone: bool, emergency: bool
+    ) -> int:
+        """The next step's tokens.
+
+        Args:
+            remaining: Tokens left to feed.
+            max_step_tokens: The most a step takes.
+            cost: What steps cost.
+            starts: Whether these are the sequence's first tokens.
+            alone: Whether nobody decodes meanwhile.
+            emergency: Whether nobody can be more urgent: it is not cut for anyone.
+        """
+        most = max_step_tokens if alone else min(max_step_tokens, self.unmeasured_tokens)
+        if emergency:
+            size = max_step_tokens
+        else:
+            size = cost.tokens_within(self.budget_s, _LEAST_TOKENS, max_step_tokens) or most
+        if starts:
+            size = max(size, min(self.whole_tokens, max_step_tokens))
+        size = max(1, min(size, remaining))
+        # A last step of a single token takes an engine's other kernels, whose sums round differently: never on its own.
+        return size - 1 if remaining - size == 1 and size > 2 else size
