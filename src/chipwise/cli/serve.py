@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import math
 import shlex
+from functools import partial
 from pathlib import Path
 
 import click
 
 from chipwise.cli.numbers import CONTEXT, SLOTS, THREADS
+from chipwise.serve.http.keys import read_keys
 from chipwise.serve.served_model import ServedModel
 from chipwise.serve.server import Announcer
 from chipwise.serve.server import serve as run
@@ -18,9 +20,9 @@ from chipwise.serve.settings import ServeSettings
 _DEFAULT = ServeSettings()
 
 
-def _finite(_: click.Context, option: click.Parameter, value: float) -> float:
+def _finite(_: click.Context, option: click.Parameter, value: float | None) -> float | None:
     # NaN lies in every range of click's.
-    if not math.isfinite(value):
+    if value is not None and not math.isfinite(value):
         raise click.BadParameter(f"{value} is no time in seconds.", param=option)
     return value
 
@@ -43,7 +45,29 @@ def _finite(_: click.Context, option: click.Parameter, value: float) -> float:
     type=click.IntRange(0),
     default=_DEFAULT.max_waiting,
     show_default=True,
-    help="Requests that may wait; the next gets 429.",
+    help="Requests of each priority that may wait; the next gets 429.",
+)
+@click.option(
+    "--reserve",
+    type=click.IntRange(0, 64),
+    help="More requests that run at once, but only urgent ones.  [default: 1, without --slots 1]",
+)
+@click.option(
+    "--parking",
+    type=click.IntRange(0, 64),
+    help="KV slots for requests that gave way to urgent ones.  [default: 1, without --slots 1]",
+)
+@click.option(
+    "--keys",
+    "keys_file",
+    type=click.Path(path_type=Path),
+    help="File of API keys, each with a client and the most urgent priority it may ask for.",
+)
+@click.option(
+    "--request-timeout",
+    type=click.FloatRange(0, min_open=True),
+    callback=_finite,
+    help="Seconds that an answer may take, waiting included.  [default: no end]",
 )
 @click.option(
     "--grace",
@@ -54,21 +78,42 @@ def _finite(_: click.Context, option: click.Parameter, value: float) -> float:
     help="Seconds that running requests get after Ctrl-C.",
 )
 def serve(
-    bundle: Path, host: str, port: int, slots: int, context: int | None, threads: int | None, queue: int, grace: float
+    bundle: Path,
+    host: str,
+    port: int,
+    slots: int,
+    context: int | None,
+    threads: int | None,
+    queue: int,
+    reserve: int | None,
+    parking: int | None,
+    keys_file: Path | None,
+    request_timeout: float | None,
+    grace: float,
 ) -> None:
     """Serve the bundle at BUNDLE to OpenAI clients.
 
     Every byte is checked and the self-test run first. Ctrl-C lets running requests finish; a second one quits at once.
     """
-    settings = ServeSettings(host=host, port=port, max_waiting=queue, grace_s=grace)
-    announcer = Announcer(ready=_say_ready, draining=lambda: _say_draining(grace))
-    run(bundle, settings, n_slots=slots, max_context=context, threads=threads, announcer=announcer)
+    # Some runtimes hold one sequence only: --slots 1 takes no other.
+    extra = 0 if slots == 1 else 1
+    settings = ServeSettings(
+        host=host,
+        port=port,
+        max_waiting=queue,
+        reserved_slots=extra if reserve is None else reserve,
+        parking_slots=extra if parking is None else parking,
+        request_timeout_s=request_timeout,
+        grace_s=grace,
+    )
+    keys = None if keys_file is None else read_keys(keys_file)
+    announcer = Announcer(ready=partial(_say_ready, slots=slots), draining=lambda: _say_draining(grace))
+    run(bundle, settings, n_slots=slots, max_context=context, threads=threads, keys=keys, announcer=announcer)
     click.echo("stopped")
 
 
-def _say_ready(model: ServedModel, url: str) -> None:
-    session = model.session
-    click.echo(f"serving {model.name}: {session.n_slots} requests at once, {session.max_context} tokens each")
+def _say_ready(model: ServedModel, url: str, *, slots: int) -> None:
+    click.echo(f"serving {model.name}: {slots} requests at once, {model.session.max_context} tokens each")
     if model.emulates:
         click.echo(f"this bundle emulates {model.emulates}'s arithmetic on this machine: its speed is not the chip's")
     click.echo(f"ready at {url}/v1, for any OpenAI client; metrics at {url}/metrics; ask it with")

@@ -61,6 +61,11 @@ class PortableSession:
         # tokens than a slot may have is fed its whole length.
         self._pool = KvPool(decode.info.layers, max(n_slots, self._decode_rows or 0), kv_heads, held, head_dim)
 
+    @property
+    def whole_tokens(self) -> int:
+        """See ``PaddedPrefill``."""
+        return self._prefill_tokens or 1
+
     def step(self, batch: Batch) -> StepOutput:
         """Run one step; see ``Session.step``."""
         if self._prefill is None or self._decode is None:

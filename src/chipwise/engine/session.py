@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from chipwise.engine.batch import Batch, StepOutput
 
@@ -49,6 +49,16 @@ class Session(Protocol):
 
     def close(self) -> None:
         """Give all memory back. Further calls are errors."""
+        ...
+
+
+@runtime_checkable
+class PaddedPrefill(Protocol):
+    """A session whose graph for prompts has a fixed length: a shorter start of a sequence costs as much."""
+
+    @property
+    def whole_tokens(self) -> int:
+        """That length; 1 if it is not fixed."""
         ...
 
 

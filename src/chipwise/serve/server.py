@@ -12,18 +12,21 @@ from datetime import datetime
 from pathlib import Path
 
 from chipwise.bundle import Bundle, open_bundle
+from chipwise.engine.session import PaddedPrefill
 from chipwise.errors import BundleError, EngineError
 from chipwise.files import sha256_bytes
 from chipwise.serve.chunks import ChunkRule
 from chipwise.serve.http.app import create_app
+from chipwise.serve.http.keys import Keys
 from chipwise.serve.http.service import Service
 from chipwise.serve.http_server import HttpServer
+from chipwise.serve.limits import Limits
 from chipwise.serve.listener import bind, listen, url_of
 from chipwise.serve.loop import Loop
 from chipwise.serve.metrics import Metrics
 from chipwise.serve.priority import Priority
 from chipwise.serve.runner import Runner
-from chipwise.serve.scheduler import Scheduler, SchedulerRules
+from chipwise.serve.scheduler import NO_LIMITS, Scheduler, SchedulerRules
 from chipwise.serve.served_model import ServedModel
 from chipwise.serve.settings import ServeSettings
 from chipwise.serve.vocabulary import Vocabulary
@@ -58,6 +61,7 @@ def serve(
     n_slots: int,
     max_context: int | None = None,
     threads: int | None = None,
+    keys: Keys | None = None,
     announcer: Announcer | None = None,
 ) -> None:
     """Serve a bundle until SIGINT or SIGTERM. To be called in the main thread, once a process.
@@ -65,9 +69,10 @@ def serve(
     Args:
         path: The bundle's folder.
         settings: The server's settings.
-        n_slots: Requests that run at once.
+        n_slots: Requests of any priority that run at once; reserved and parking slots come on top.
         max_context: Tokens of a prompt and its answer; None takes the model's own limit, 4096 at most.
         threads: Threads of the engine; None leaves it to the bundle or the engine.
+        keys: Who may ask; None lets everybody.
         announcer: Whom to tell.
 
     Raises:
@@ -76,11 +81,12 @@ def serve(
         EngineError: The model cannot be loaded, or the server broke.
     """
     with closing(bind(settings.host, settings.port)) as listener:
-        model = open_model(path, n_slots=n_slots, max_context=max_context, threads=threads)
+        slots = n_slots + settings.reserved_slots + settings.parking_slots
+        model = open_model(path, n_slots=slots, max_context=max_context, threads=threads)
         # What was loaded stays: the collector need not walk it between two tokens.
         gc.collect()
         gc.freeze()
-        run_server(model, listener, settings, announcer)
+        run_server(model, listener, settings, announcer, keys)
 
 
 def open_model(path: Path, *, n_slots: int, max_context: int | None, threads: int | None) -> ServedModel:
@@ -109,7 +115,11 @@ def open_model(path: Path, *, n_slots: int, max_context: int | None, threads: in
 
 
 def run_server(
-    model: ServedModel, listener: socket.socket, settings: ServeSettings, announcer: Announcer | None = None
+    model: ServedModel,
+    listener: socket.socket,
+    settings: ServeSettings,
+    announcer: Announcer | None = None,
+    keys: Keys | None = None,
 ) -> None:
     """Serve an open model on a bound socket until told to end; closes its session.
 
@@ -118,7 +128,7 @@ def run_server(
         EngineError: The serving loop broke.
     """
     tell = announcer or Announcer()
-    service = make_service(model, settings, when_broken=lambda: server.leave())
+    service = make_service(model, settings, when_broken=lambda: server.leave(), keys=keys)
     server = HttpServer(
         create_app(service),
         service.loop,
@@ -143,16 +153,33 @@ def make_service(
     *,
     when_broken: Callable[[], None],
     clock: Callable[[], float] = time.monotonic,
+    limits: Callable[[], Limits] = lambda: NO_LIMITS,
+    keys: Keys | None = None,
 ) -> Service:
-    """Put together what serves a model. The loop is not started."""
+    """Put together what serves a model. The loop is not started.
+
+    Args:
+        model: The model; its session has a slot for each that runs and each that is parked.
+        settings: The server's settings.
+        when_broken: Called from the serving thread if it ends because of an error.
+        clock: The time in seconds.
+        limits: What the hardware lets be done now.
+        keys: Who may ask; None lets everybody.
+    """
     session, metrics, vocabulary = model.session, Metrics(), Vocabulary(model.tokenizer)
     rules = SchedulerRules(
+        max_running=session.n_slots - settings.parking_slots,
+        reserved=settings.reserved_slots,
         max_waiting=dict.fromkeys(Priority, settings.max_waiting),
-        chunks=ChunkRule(unmeasured_tokens=settings.chunk_tokens),
+        chunks=ChunkRule(
+            budget_s=settings.step_budget_s,
+            unmeasured_tokens=settings.chunk_tokens,
+            whole_tokens=session.whole_tokens if isinstance(session, PaddedPrefill) else 1,
+        ),
     )
     scheduler = Scheduler(n_slots=session.n_slots, max_step_tokens=session.max_step_tokens, rules=rules)
-    runner = Runner(model, scheduler, metrics, vocabulary, clock)
-    return Service(model, vocabulary, Loop(runner, when_broken), metrics, clock, settings)
+    runner = Runner(model, scheduler, metrics, vocabulary, clock, limits)
+    return Service(model, vocabulary, Loop(runner, when_broken), metrics, clock, settings, keys)
 
 
 def _own_context(bundle: Bundle) -> int:

@@ -13,6 +13,7 @@ from chipwise.serve.http.chat import chat_route
 from chipwise.serve.http.completions import completions_route
 from chipwise.serve.http.errors import error_response, on_bug, on_disconnect, on_http_error
 from chipwise.serve.http.framing import OneLength
+from chipwise.serve.http.guard import Guard
 from chipwise.serve.http.probes import probe_routes
 from chipwise.serve.http.service import Service
 
@@ -35,7 +36,7 @@ def create_app(service: Service) -> Starlette:
             ClientDisconnect: on_disconnect,
             Exception: on_bug,
         },
-        middleware=[Middleware(OneLength)],
+        middleware=[Middleware(OneLength), Middleware(Guard, keys=service.keys)],
     )
     # A client of an API does not follow a redirect, it wants to know that the path is wrong.
     app.router.redirect_slashes = False

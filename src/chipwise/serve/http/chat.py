@@ -43,13 +43,15 @@ def chat_route(service: Service) -> Route:
 
     async def chat(request: Request) -> AnswerResponse:
         arrived_s = service.clock()
-        fields = read_fields(ChatFields, await read_body(request, service.settings.max_body_bytes))
+        body = await read_body(request, service.settings.max_body_bytes, service.settings.body_timeout_s)
+        fields = read_fields(ChatFields, body)
         service.check_model(fields.model)
+        asked = service.asked(request, fields, arrived_s)
         _check(fields)
         prompt = await run_in_threadpool(_prompt, service, fields)
         head = service.head("chatcmpl")
         form = ChatForm(head, service.vocabulary, logprobs=bool(fields.logprobs), include_usage=fields.include_usage)
-        return service.answer(fields, prompt, form, head["id"], arrived_s)
+        return service.answer(fields, prompt, form, head["id"], asked)
 
     return Route("/v1/chat/completions", chat, methods=["POST"])
 

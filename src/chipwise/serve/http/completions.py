@@ -56,8 +56,10 @@ def completions_route(service: Service) -> Route:
 
     async def completions(request: Request) -> AnswerResponse:
         arrived_s = service.clock()
-        fields = read_fields(CompletionFields, await read_body(request, service.settings.max_body_bytes))
+        body = await read_body(request, service.settings.max_body_bytes, service.settings.body_timeout_s)
+        fields = read_fields(CompletionFields, body)
         service.check_model(fields.model)
+        asked = service.asked(request, fields, arrived_s)
         prompt = await run_in_threadpool(_prompt, service, fields.prompt)
         head = service.head("cmpl")
         form = CompletionForm(
@@ -66,7 +68,7 @@ def completions_route(service: Service) -> Route:
             logprobs=fields.logprobs is not None,
             include_usage=fields.include_usage,
         )
-        return service.answer(fields, prompt, form, head["id"], arrived_s)
+        return service.answer(fields, prompt, form, head["id"], asked)
 
     return Route("/v1/completions", completions, methods=["POST"])
 

@@ -12,6 +12,14 @@ from starlette.responses import JSONResponse, Response
 from chipwise.errors import ChipwiseError, DeadlineError, OverloadedError, RequestError, UnavailableError
 
 MODEL_NOT_FOUND = "model_not_found"
+INVALID_KEY = "invalid_api_key"
+ABOVE_CEILING = "priority_not_allowed"
+
+_STATUS_OF_CODE = {
+    MODEL_NOT_FOUND: HTTPStatus.NOT_FOUND,
+    INVALID_KEY: HTTPStatus.UNAUTHORIZED,
+    ABOVE_CEILING: HTTPStatus.FORBIDDEN,
+}
 
 # A drained server is replaced by the next one.
 _RESTART_S = 5
@@ -69,7 +77,7 @@ async def on_bug(request: Request, error: Exception) -> Response:
 
 def _status(error: ChipwiseError) -> HTTPStatus:
     if isinstance(error, RequestError):
-        return HTTPStatus.NOT_FOUND if error.code == MODEL_NOT_FOUND else HTTPStatus.BAD_REQUEST
+        return _STATUS_OF_CODE.get(error.code or "", HTTPStatus.BAD_REQUEST)
     if isinstance(error, OverloadedError):
         return HTTPStatus.TOO_MANY_REQUESTS
     if isinstance(error, UnavailableError):

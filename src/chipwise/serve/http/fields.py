@@ -9,6 +9,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 
 from chipwise.errors import RequestError
 from chipwise.serve.http.unsupported import refuse_unsupported
+from chipwise.serve.http.urgency import DeadlineField, PriorityField
 from chipwise.serve.sampling import SamplingParams
 
 _MAX_STOPS = 4
@@ -50,6 +51,8 @@ class AnswerFields(BaseModel):
     stop: Annotated[tuple[str, ...], BeforeValidator(_stops)] = ()
     stream: bool | None = None
     stream_options: StreamOptions | None = None
+    priority: PriorityField | None = None
+    deadline_ms: DeadlineField | None = None
 
     @property
     def include_usage(self) -> bool:

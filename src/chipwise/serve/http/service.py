@@ -9,19 +9,41 @@ from typing import Any
 from uuid import uuid4
 
 import numpy as np
+from starlette.requests import Request as HttpRequest
 
 from chipwise.errors import OverloadedError, RequestError, UnavailableError
-from chipwise.serve.http.errors import MODEL_NOT_FOUND
+from chipwise.serve.http.errors import ABOVE_CEILING, MODEL_NOT_FOUND
 from chipwise.serve.http.fields import AnswerFields
 from chipwise.serve.http.form import Form
+from chipwise.serve.http.guard import client_of
+from chipwise.serve.http.keys import Keys
 from chipwise.serve.http.respond import AnswerResponse
+from chipwise.serve.http.urgency import from_headers
 from chipwise.serve.loop import Loop
 from chipwise.serve.mailbox import Mailbox
 from chipwise.serve.metrics import Metrics
+from chipwise.serve.priority import Priority
 from chipwise.serve.request import Request
 from chipwise.serve.served_model import ServedModel
 from chipwise.serve.settings import ServeSettings
 from chipwise.serve.vocabulary import Vocabulary
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Who asks, and how urgently.
+
+    Attributes:
+        client: The client's name.
+        priority: The priority.
+        deadline_s: When the answer is of no use any more, on the service's clock; None for never.
+        arrived_s: When the request came, on the same clock.
+    """
+
+    client: str
+    priority: Priority
+    deadline_s: float | None
+    arrived_s: float
 
 
 @dataclass(frozen=True)
@@ -35,6 +57,7 @@ class Service:
         metrics: What is counted.
         clock: The clock the loop uses, in seconds.
         settings: The server's settings.
+        keys: Who may ask; None lets everybody.
     """
 
     model: ServedModel
@@ -43,6 +66,7 @@ class Service:
     metrics: Metrics
     clock: Callable[[], float]
     settings: ServeSettings
+    keys: Keys | None = None
 
     def check_model(self, name: str | None) -> None:
         """Check that a request means this model; one that names none does.
@@ -67,8 +91,39 @@ class Service:
             "system_fingerprint": self.model.fingerprint,
         }
 
+    def asked(self, request: HttpRequest, fields: AnswerFields, arrived_s: float) -> Asked:
+        """Who asks, and how urgently.
+
+        Args:
+            request: The request.
+            fields: Its body.
+            arrived_s: When it came, on ``clock``.
+
+        Raises:
+            RequestError: A header is wrong, or the client may not ask for this priority (403).
+        """
+        client, urgency = client_of(request), from_headers(request.headers, fields.priority, fields.deadline_ms)
+        priority = client.usual if urgency.priority is None else urgency.priority
+        if priority < client.ceiling:
+            raise RequestError(
+                f"the client {client.name!r} may ask for {client.ceiling.label} at most, not {priority.label}",
+                where="priority",
+                remedy="lower it, or raise the ceiling in the server's file of keys",
+                code=ABOVE_CEILING,
+                param="priority",
+            )
+        ends_s = [
+            arrived_s + allowed_s
+            for allowed_s in (
+                None if urgency.deadline_ms is None else urgency.deadline_ms / 1000,
+                self.settings.request_timeout_s,
+            )
+            if allowed_s is not None
+        ]
+        return Asked(client.name, priority, min(ends_s, default=None), arrived_s)
+
     def answer(
-        self, fields: AnswerFields, prompt: list[int], form: Form, answer_id: str, arrived_s: float
+        self, fields: AnswerFields, prompt: list[int], form: Form, answer_id: str, asked: Asked
     ) -> AnswerResponse:
         """Hand a request to the loop.
 
@@ -77,7 +132,7 @@ class Service:
             prompt: Its prompt's token ids.
             form: How the answer is written.
             answer_id: The answer's id.
-            arrived_s: When the request came, on ``clock``.
+            asked: Who asks, and how urgently.
 
         Raises:
             RequestError: The prompt is empty or does not fit the context.
@@ -91,7 +146,10 @@ class Service:
             max_tokens=room if wanted is None else min(wanted, room),
             sampling=fields.sampling,
             stop=fields.stop,
-            arrived_s=arrived_s,
+            arrived_s=asked.arrived_s,
+            priority=asked.priority,
+            deadline_s=asked.deadline_s,
+            client=asked.client,
         )
         mailbox = Mailbox(at_once=not fields.stream)
         try:
