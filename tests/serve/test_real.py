@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 
 from chipwise.cli.main import main
 from chipwise.engine import Batch
+from chipwise.engine.onnxruntime.fused import FusedSession
 from chipwise.serve.server import open_model
 from tests.serve.live import Live, live
 
@@ -79,3 +81,63 @@ def test_shared_model_answers_as_it_does_alone(bundle: Path, server: Live, home_
     assert answers == alone(bundle, asked, 40)
     assert server.metric("chipwise_batch_size_rows_sum") > server.metric("chipwise_batch_size_rows_count")
     assert all(answer.strip() for answer in answers)
+
+
+def kv_of(session: FusedSession, slot: int, tokens: int) -> list[np.ndarray]:
+    pool = session._pool
+    return [
+        pool.view(layer, part, slot, 1)[0, :, :tokens].copy()
+        for layer in range(pool.layers)
+        for part in ("key", "value")
+    ]
+
+
+def fill(session: FusedSession, slot: int, tokens: np.ndarray, past: int, chunk: int) -> np.ndarray:
+    for start in range(0, len(tokens), chunk):
+        part = tokens[None, start : start + chunk]
+        logits = session.step(Batch(slot, part, np.array([past + start]))).logits[0].copy()
+    return logits
+
+
+@pytest.mark.parametrize("reused", [2, 16, 77, 100, 148])
+def test_a_copied_beginning_has_the_bits_of_a_computed_one(bundle: Path, reused: int) -> None:
+    """Whatever the chunks it was computed in, as long as they are of two tokens or more."""
+    model = open_model(bundle, n_slots=3, max_context=512, threads=1)
+    session = model.session
+    assert model.reuses_prefixes
+    assert isinstance(session, FusedSession)
+    chance = np.random.default_rng(reused)
+    shared, rest, other = (chance.integers(0, 200, n) for n in (reused, 150 - reused, 40))
+    computed = fill(session, 0, np.concatenate([shared, rest]), 0, 150)
+    expected = kv_of(session, 0, 150)
+    fill(session, 2, np.concatenate([shared, other]), 0, max(2, reused // 2))
+    session.move_slot(2, 1, reused)
+    copied = fill(session, 1, rest, reused, 50)
+    assert np.array_equal(copied, computed)
+    for one, two in zip(kv_of(session, 1, 150), expected, strict=True):
+        assert np.array_equal(one, two)
+    session.close()
+
+
+def test_a_shared_system_prompt_is_computed_once_and_answers_are_the_same(bundle: Path) -> None:
+    messages = [{"role": "system", "content": "You control a home. " * 12}, {"role": "user", "content": "lights on"}]
+    body = {"messages": messages, "temperature": 0, "max_tokens": 12, "logprobs": True}
+
+    def answers(reuse: bool) -> list[dict]:
+        opened = open_model(bundle, n_slots=4, max_context=512, threads=1)
+        model = replace(opened, reuses_prefixes=reuse)
+        with live(model, reserved_slots=1, parking_slots=1) as server:
+            found = []
+            for question in ("lights on", "doors shut", "lights on"):
+                messages[1]["content"] = question
+                found.append(server.http.post("/v1/chat/completions", json=body).json())
+            assert (server.metric("chipwise_reused_tokens_total") > 0) == reuse
+        model.session.close()
+        return found
+
+    computed, reused = answers(False), answers(True)
+    assert [one["choices"] for one in computed] == [one["choices"] for one in reused]
+    cached = [one["usage"]["prompt_tokens_details"]["cached_tokens"] for one in reused]
+    assert cached[0] == 0
+    assert all(count > 0.5 * one["usage"]["prompt_tokens"] for count, one in zip(cached[1:], reused[1:], strict=True))
+    assert [one["usage"]["prompt_tokens_details"]["cached_tokens"] for one in computed] == [0, 0, 0]

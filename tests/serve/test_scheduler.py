@@ -361,17 +361,17 @@ def test_each_priority_has_a_queue_of_its_own() -> None:
 def test_chunks_are_cut_to_the_measured_speed() -> None:
     plan = plan_of(2, step=512, chunks=ChunkRule(budget_s=0.1))
     for size in (20, 40):
-        plan.submit(one := sequence(size))
+        plan.submit(one := sequence(size, first=size))
         step = plan.schedule(0.0)
         assert step is not None
         plan.advance(step, duration_s=0.02 + size * 0.001)
         plan.release(one)
-    plan.submit(long := sequence(600))
+    plan.submit(long := sequence(600, first=90))
     step = plan.schedule(0.0)
     assert step is not None
     assert step.batch.new_tokens in (79, 80)
     plan.release(long)
-    plan.submit(sequence(600, priority=EMERGENCY))
+    plan.submit(sequence(600, first=91, priority=EMERGENCY))
     step = plan.schedule(0.0)
     assert step is not None
     assert step.batch.new_tokens == 512

@@ -49,22 +49,21 @@ class Machine(RuleBasedStateMachine):
         self.said: dict[Sequence, list[int]] = {}
         self.limits = NO_LIMITS
         self.last: Step | None = None
-        self.count = 0
 
     @rule(
-        n_prompt=st.integers(1, 15),
+        n_prompt=st.integers(1, 40),
+        first=st.sampled_from([1, 50, 100]),
         max_tokens=st.integers(1, 12),
         priority=PRIORITIES,
         client=st.sampled_from("ab"),
         in_s=st.none() | st.floats(0.01, 3.0),
     )
-    def submit(self, n_prompt: int, max_tokens: int, priority: Priority, client: str, in_s: float | None) -> None:
-        self.count += 1
+    def submit(
+        self, n_prompt: int, first: int, max_tokens: int, priority: Priority, client: str, in_s: float | None
+    ) -> None:
         now_s = self.clock()
         deadline_s = None if in_s is None else now_s + in_s
-        one = sequence(
-            n_prompt, max_tokens, self.count * 7, now_s, priority=priority, client=client, deadline_s=deadline_s
-        )
+        one = sequence(n_prompt, max_tokens, first, now_s, priority=priority, client=client, deadline_s=deadline_s)
         if self.limits.sheds(priority):
             with pytest.raises(OverloadedError, match="turned away"):
                 self.plan.submit(one, self.limits)
@@ -163,7 +162,7 @@ def test_nothing_starves_under_a_flood_of_more_urgent_requests(priority: Priorit
     for _ in range(4000):
         waiting = [s for s in machine.said if s is not patient and s.started_s is None]
         if len(waiting) < 2:
-            machine.submit(n_prompt=4, max_tokens=6, priority=Priority.INTERACTIVE, client="b", in_s=None)
+            machine.submit(n_prompt=4, first=30, max_tokens=6, priority=Priority.INTERACTIVE, client="b", in_s=None)
         machine.step()
         if patient not in machine.said:
             break

@@ -35,11 +35,13 @@ class Finish:
         reason: ``stop`` (an end token or a stop string) or ``length``.
         prompt_tokens: Tokens of the prompt.
         completion_tokens: Tokens generated, the end token and those of a stop string included.
+        cached_tokens: Tokens of the prompt that were not computed, because their KV was there.
     """
 
     reason: FinishReason
     prompt_tokens: int
     completion_tokens: int
+    cached_tokens: int = 0
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from typing import Final
 
 from chipwise.serve.ageing import Ageing
 from chipwise.serve.fair_shares import FairShares
+from chipwise.serve.kv_contents import KvContents
 from chipwise.serve.limits import Limits
 from chipwise.serve.priority import Priority
 from chipwise.serve.sequence import Sequence
@@ -24,6 +25,7 @@ class Roster:
         ageing: How waiting raises a request.
         max_running: The most that run at once; None for ``n_slots``.
         reserved: How many of them only EMERGENCY and INTERACTIVE requests may be.
+        least_reused: The fewest tokens of KV that are reused; None reuses nothing.
     """
 
     def __init__(
@@ -34,8 +36,10 @@ class Roster:
         ageing: Ageing,
         max_running: int | None,
         reserved: int,
+        least_reused: int | None,
     ) -> None:
         self.pool = SlotPool(n_slots)
+        self.contents = KvContents(n_slots, least_reused)
         self._room = room
         self._shares = shares
         self._ageing = ageing
@@ -94,20 +98,38 @@ class Roster:
         # Reserved places go first when the hardware takes some away from all, but for the last.
         return max(1, min(most, self.max_running - self._reserved))
 
+    def start_decoding(self) -> list[Move]:
+        """The one that enters has its tokens in."""
+        move = self.pool.start_decoding()
+        return self._noted([move] if move else [])
+
+    def leave(self, sequence: Sequence) -> list[Move]:
+        """One that holds a slot is over."""
+        return self._noted(self.pool.release(sequence))
+
+    def _do(self, moves: list[Move]) -> None:
+        self._moves += self._noted(moves)
+
+    def _noted(self, moves: list[Move]) -> list[Move]:
+        self.contents.moved(moves)
+        return moves
+
     def _start(self, best: Sequence, level: Priority, now_s: float) -> None:
         """Let one run, which there is a place for. Nobody is entering."""
         pool = self.pool
         if best.slot is not None:
             if not pool.can_resume(best):
                 self._evict(pool.parked[-1], now_s)
-            self._moves += pool.resume(best)
+            self._do(pool.resume(best))
         else:
             if not pool.free:
                 self._evict(self._least_urgent(pool.parked, now_s), now_s)
             self._room.remove(best)
             pool.enter(best)
+            # The contents know of these copies already.
+            self._moves += self.contents.enter(best, range(len(pool.decoding), pool.n_slots - len(pool.parked)))
             if best.started_s is None:
-                best.started_s = now_s
+                best.started_s, best.cached = now_s, best.past
         best.level, best.level_until = level, best.known + self._ageing.slice_tokens
 
     def _displace(self, victim: Sequence, now_s: float, best: Sequence | None = None) -> None:
@@ -120,7 +142,7 @@ class Roster:
             if loser is not victim:
                 self._evict(loser, now_s)
         if victim.past and pool.can_park(victim) and (pool.free or not needs_slot):
-            self._moves += pool.park(victim)
+            self._do(pool.park(victim))
             victim.since_s = now_s
             self.n_parkings += 1
         else:
@@ -129,7 +151,7 @@ class Roster:
     def _evict(self, victim: Sequence, now_s: float) -> None:
         """Take a sequence's slot and KV: it waits, and all its tokens are fed again."""
         was_parked = victim in self.pool.parked
-        self._moves += self.pool.release(victim)
+        self._do(self.pool.release(victim))
         victim.past = 0
         if not was_parked:
             victim.since_s = now_s

@@ -57,6 +57,7 @@ class Runner:
         metrics.watch("chipwise_queue_depth_requests", "Requests that wait for a slot.", lambda: scheduler.n_waiting)
         metrics.watch("chipwise_running_requests", "Requests that run.", lambda: len(scheduler.running))
         metrics.watch("chipwise_parked_requests", "Requests whose slot waits.", lambda: scheduler.n_parked)
+        metrics.tally("chipwise_reused_tokens", "Tokens whose KV was there already.", lambda: scheduler.n_reused)
         metrics.tally(
             "chipwise_parkings", "Requests that gave way and kept their KV.", lambda: scheduler.n_displaced[0]
         )
@@ -108,6 +109,8 @@ class Runner:
         except EngineError as e:
             # By its contract the slots of this batch hold nothing defined any more; the others are sound.
             self._failures += 1
+            with self._lock:
+                self._scheduler.failed(step)
             self._move(self._end([(self._live[sequence], Failure(e)) for sequence in step.sequences]))
             return True
         self._failures = 0
@@ -147,7 +150,7 @@ class Runner:
         if piece is not None:
             ticket.outbox(piece)
         if answer.finish_reason is not None:
-            return Finish(answer.finish_reason, len(request.prompt), answer.n_tokens)
+            return Finish(answer.finish_reason, len(request.prompt), answer.n_tokens, ticket.sequence.cached)
         self._scheduler.feed(ticket.sequence, token)
         return None
 
@@ -194,6 +197,8 @@ class Runner:
         except EngineError as e:
             # Which slots are sound is unknown, so none is trusted. All leave, so no further move is needed.
             self._failures += 1
+            with self._lock:
+                self._scheduler.forget()
             self._end([(self._live[sequence], Failure(e)) for sequence in self._scheduler.holding])
             return False
         return True

@@ -52,6 +52,7 @@ class SchedulerRules:
         max_waiting: The most that may wait, by priority; one that is not named has no bound.
         chunks: How prompts are cut.
         ageing: How waiting raises a request.
+        least_reused: The fewest tokens of KV that another prompt's beginning is taken over for; None computes all anew.
     """
 
     max_running: int | None = None
@@ -59,6 +60,7 @@ class SchedulerRules:
     max_waiting: Mapping[Priority, int] | None = None
     chunks: ChunkRule = field(default_factory=ChunkRule)
     ageing: Ageing = field(default_factory=Ageing)
+    least_reused: int | None = 1
 
 
 class Scheduler:
@@ -82,7 +84,9 @@ class Scheduler:
         self._max_step_tokens = max_step_tokens
         self._shares = FairShares()
         self._room = WaitingRoom({priority: bounds.get(priority, unbounded) for priority in Priority})
-        self._roster = Roster(n_slots, self._room, self._shares, rules.ageing, rules.max_running, rules.reserved)
+        self._roster = Roster(
+            n_slots, self._room, self._shares, rules.ageing, rules.max_running, rules.reserved, rules.least_reused
+        )
         self.cost = StepCost()
         self._decode_is_due = False
         self._serial = 0
@@ -103,6 +107,11 @@ class Scheduler:
     def n_displaced(self) -> tuple[int, int]:
         """How often a sequence was parked, and how often one lost its KV."""
         return self._roster.n_parkings, self._roster.n_evictions
+
+    @property
+    def n_reused(self) -> int:
+        """Tokens that were not computed because their KV was there."""
+        return self._roster.contents.n_reused
 
     @property
     def running(self) -> tuple[Sequence, ...]:
@@ -159,6 +168,8 @@ class Scheduler:
             duration_s: How long it took, for the next ones to be cut by; None if it is not known.
         """
         weight = PROMPT_WEIGHT if step.kind == "prefill" else GENERATED_WEIGHT
+        if step.kind == "prefill":
+            self._roster.contents.fed(step.sequences[0], int(step.batch.past[0]), step.batch.new_tokens)
         for sequence in step.sequences:
             sequence.past += step.batch.new_tokens
             self._shares.charge(sequence.request.client, step.batch.new_tokens, weight)
@@ -167,8 +178,15 @@ class Scheduler:
             self.cost.learn(step.kind, size, duration_s)
         if step.kind == "decode" or not step.chooses:
             return []
-        move = self._roster.pool.start_decoding()
-        return [move] if move else []
+        return self._roster.start_decoding()
+
+    def failed(self, step: Step) -> None:
+        """The step has not run: what its slots hold is not defined any more. Its sequences are to be released."""
+        self._roster.contents.spoiled(sequence.slot for sequence in step.sequences if sequence.slot is not None)
+
+    def forget(self) -> None:
+        """A copy failed: what any slot holds is not defined any more. All that hold one are to be released."""
+        self._roster.contents.forget()
 
     def feed(self, sequence: Sequence, token: int) -> None:
         """A token was chosen: it is fed in the sequence's next step."""
@@ -185,7 +203,7 @@ class Scheduler:
         # From the last slot down, so that none is moved that leaves too.
         for sequence in sorted(sequences, key=lambda s: -1 if s.slot is None else s.slot, reverse=True):
             if sequence.slot is not None:
-                moves += self._roster.pool.release(sequence)
+                moves += self._roster.leave(sequence)
             elif sequence in self._room:
                 self._room.remove(sequence)
             else:

@@ -21,7 +21,6 @@ class Sequence:
         past: Tokens its slot holds.
         tokens: The prompt and what was generated, int64, with room for all of the answer.
         known: How many of ``tokens`` there are. One that lost its KV is fed them all again.
-        fed: How many of the first tokens were fed as a prompt since it got its slot, or came from another one's.
         cached: Prompt tokens whose KV was there already when it first got a slot.
         started_s: When it first got a slot, on the clock that is passed to the scheduler; None before.
         since_s: When it began to wait.
@@ -35,7 +34,6 @@ class Sequence:
     past: int = 0
     tokens: npt.NDArray[np.int64] = field(init=False, repr=False)
     known: int = field(init=False)
-    fed: int = 0
     cached: int = 0
     started_s: float | None = None
     since_s: float = 0.0

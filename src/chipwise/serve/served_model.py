@@ -21,6 +21,7 @@ class ServedModel:
         created_s: When it was built, in seconds since 1970.
         fingerprint: Changes whenever its answers might; None if unknown.
         emulates: Name of the chip whose arithmetic it emulates; None if it is what is deployed.
+        reuses_prefixes: Whether KV copied from another prompt with the same beginning is as good as computed.
     """
 
     name: str
@@ -30,3 +31,4 @@ class ServedModel:
     created_s: int
     fingerprint: str | None = None
     emulates: str | None = None
+    reuses_prefixes: bool = True

@@ -24,6 +24,7 @@ from chipwise.serve.limits import Limits
 from chipwise.serve.listener import bind, listen, url_of
 from chipwise.serve.loop import Loop
 from chipwise.serve.metrics import Metrics
+from chipwise.serve.prefix_proof import reuses_exactly
 from chipwise.serve.priority import Priority
 from chipwise.serve.runner import Runner
 from chipwise.serve.scheduler import NO_LIMITS, Scheduler, SchedulerRules
@@ -103,14 +104,16 @@ def open_model(path: Path, *, n_slots: int, max_context: int | None, threads: in
             "the bundle has no tokenizer, so it cannot answer text", where=str(path), remedy="serve a language model"
         )
     context = _own_context(bundle) if max_context is None else max_context
+    session = bundle.open_session(n_slots, context, threads=threads)
     return ServedModel(
         name=manifest.name,
-        session=bundle.open_session(n_slots, context, threads=threads),
+        session=session,
         tokenizer=tokenizer,
         chat_template=bundle.chat_template,
         created_s=_created_s(bundle),
         fingerprint=f"fp_{sha256_bytes(manifest.to_json())[:10]}",
         emulates=manifest.emulates,
+        reuses_prefixes=reuses_exactly(session),
     )
 
 
@@ -167,6 +170,7 @@ def make_service(
         keys: Who may ask; None lets everybody.
     """
     session, metrics, vocabulary = model.session, Metrics(), Vocabulary(model.tokenizer)
+    whole_tokens = session.whole_tokens if isinstance(session, PaddedPrefill) else 1
     rules = SchedulerRules(
         max_running=session.n_slots - settings.parking_slots,
         reserved=settings.reserved_slots,
@@ -174,8 +178,10 @@ def make_service(
         chunks=ChunkRule(
             budget_s=settings.step_budget_s,
             unmeasured_tokens=settings.chunk_tokens,
-            whole_tokens=session.whole_tokens if isinstance(session, PaddedPrefill) else 1,
+            whole_tokens=whole_tokens,
         ),
+        # A start shorter than a fixed prefill graph is computed by that graph, and what follows by another one.
+        least_reused=whole_tokens if model.reuses_prefixes else None,
     )
     scheduler = Scheduler(n_slots=session.n_slots, max_step_tokens=session.max_step_tokens, rules=rules)
     runner = Runner(model, scheduler, metrics, vocabulary, clock, limits)

@@ -37,7 +37,7 @@ def usage(finish: Finish) -> dict[str, Any]:
         "prompt_tokens": finish.prompt_tokens,
         "completion_tokens": finish.completion_tokens,
         "total_tokens": finish.prompt_tokens + finish.completion_tokens,
-        "prompt_tokens_details": {"cached_tokens": 0},
+        "prompt_tokens_details": {"cached_tokens": finish.cached_tokens},
     }
 
 
