@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import httpx
 
 from chipwise.engine.null import NullSession
+from chipwise.serve.hardware import Hardware
 from chipwise.serve.http.app import create_app
 from chipwise.serve.http.keys import Keys
 from chipwise.serve.http.service import Service
@@ -59,11 +60,13 @@ class Live:
 
 
 @contextmanager
-def live(model: ServedModel, *, keys: Keys | None = None, **settings) -> Iterator[Live]:
+def live(
+    model: ServedModel, *, keys: Keys | None = None, hardware: Hardware | None = None, **settings
+) -> Iterator[Live]:
     """Serve a model on a free port; at the end let the server go, whatever it still does."""
     chosen = ServeSettings(port=0, **settings)
     listener = bind(chosen.host, chosen.port)
-    service = make_service(model, chosen, when_broken=lambda: server.leave(), keys=keys)
+    service = make_service(model, chosen, when_broken=lambda: server.leave(), keys=keys, hardware=hardware)
     ready = threading.Event()
     server = HttpServer(
         create_app(service), service.loop, grace_s=chosen.grace_s, on_ready=ready.set, on_drain=lambda: None

@@ -30,7 +30,7 @@ def levels(policy: Policy, temps: list[float | None], interval_s: float = 1.0) -
 
 def test_cool_board_is_left_alone() -> None:
     policy = Policy(RUNGS)
-    assert set(levels(policy, [25.0, 64.9] * 50)) == {0}
+    assert set(levels(policy, [25.0, 69.9] * 50)) == {0}
     assert policy.changes == 0
 
 
@@ -42,9 +42,9 @@ def test_top_of_the_ladder_is_reached_a_guard_band_below_the_trip() -> None:
 
 
 def test_reasons_say_what_was_read() -> None:
-    decision = Policy(RUNGS).decide(state(0, 66.0))
+    decision = Policy(RUNGS).decide(state(0, 71.0))
     assert decision.level == 1
-    assert decision.reasons == ("66.0 degrees, 3 to guard, 85 not to be passed",)
+    assert decision.reasons == ("71.0 degrees, 3 to guard, 85 not to be passed",)
     assert Policy(RUNGS).decide(state(0, 20.0)).reasons == ()
 
 
@@ -57,8 +57,8 @@ def test_trip_is_the_users_else_the_boards_else_assumed() -> None:
 
 def test_hysteresis_holds_a_rung_until_it_is_cooler_by_more() -> None:
     policy = Policy(RUNGS, PolicySettings(relax_s=30.0))
-    assert levels(policy, [66.0, *[64.0] * 200]) == [1] * 201
-    assert policy.decide(state(300, 61.9)).level == 0
+    assert levels(policy, [71.0, *[69.0] * 200]) == [1] * 201
+    assert policy.decide(state(300, 66.9)).level == 0
 
 
 @given(st.lists(st.one_of(st.none(), st.floats(20, 110)), min_size=1, max_size=300), st.floats(0.2, 4))
@@ -81,9 +81,9 @@ def test_changes_keep_their_distance(temps: list[float | None], interval_s: floa
 def test_a_temperature_that_swings_about_a_border_is_answered_less_and_less_often() -> None:
     policy = Policy(RUNGS)
     # Any rung cools it well below the border, none warms it well above: the worst case for a ladder.
-    temp, level, changed = 60.0, 0, []
-    for now_s in range(4 * 3600):
-        temp = min(66.0, max(50.0, temp + (1.0 if level == 0 else -1.0)))
+    temp, level, changed = 65.0, 0, []
+    for now_s in range(0, 4 * 3600, 4):
+        temp = min(71.0, max(50.0, temp + (1.0 if level == 0 else -1.0)))
         before, level = level, policy.decide(state(now_s, temp)).level
         changed += [now_s] if level != before else []
     hours = [sum(3600 * h <= at < 3600 * (h + 1) for at in changed) for h in range(4)]

@@ -7,10 +7,13 @@ import math
 import shlex
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 
+from chipwise.cli.board_options import board_options, board_settings
 from chipwise.cli.numbers import CONTEXT, SLOTS, THREADS
+from chipwise.serve.hardware import Hardware
 from chipwise.serve.http.keys import read_keys
 from chipwise.serve.served_model import ServedModel
 from chipwise.serve.server import Announcer
@@ -77,6 +80,7 @@ def _finite(_: click.Context, option: click.Parameter, value: float | None) -> f
     show_default=True,
     help="Seconds that running requests get after Ctrl-C.",
 )
+@board_options
 def serve(
     bundle: Path,
     host: str,
@@ -90,6 +94,7 @@ def serve(
     keys_file: Path | None,
     request_timeout: float | None,
     grace: float,
+    **board: Any,
 ) -> None:
     """Serve the bundle at BUNDLE to OpenAI clients.
 
@@ -107,8 +112,20 @@ def serve(
         grace_s=grace,
     )
     keys = None if keys_file is None else read_keys(keys_file)
-    announcer = Announcer(ready=partial(_say_ready, slots=slots), draining=lambda: _say_draining(grace))
-    run(bundle, settings, n_slots=slots, max_context=context, threads=threads, keys=keys, announcer=announcer)
+    announcer = Announcer(
+        ready=partial(_say_ready, slots=slots), board=_say_board, draining=lambda: _say_draining(grace)
+    )
+    watched = board_settings(**board)
+    run(
+        bundle,
+        settings,
+        n_slots=slots,
+        max_context=context,
+        threads=threads,
+        keys=keys,
+        board=watched,
+        announcer=announcer,
+    )
     click.echo("stopped")
 
 
@@ -127,6 +144,14 @@ def _curl(model: ServedModel, url: str) -> str:
         path, asked = "chat/completions", {"messages": [{"role": "user", "content": "Hello!"}]}
     body = json.dumps({"model": model.name, **asked}, ensure_ascii=False)
     return f"curl {url}/v1/{path} -H 'Content-Type: application/json' -d {shlex.quote(body)}"
+
+
+def _say_board(hardware: Hardware) -> None:
+    temp = hardware.state.temp_c
+    felt = f"unknown ({temp.unknown})" if temp.value is None else f"{temp.value:.1f} °C"
+    click.echo(f"board {hardware.name}: temperature {felt}")
+    if hardware.why_no_policy:
+        click.echo(f"heat and power decide nothing: {hardware.why_no_policy}")
 
 
 def _say_draining(grace_s: float) -> None:

@@ -63,6 +63,14 @@ class Metrics:
         """Add a counter, ``name`` and ``_total``, that is read when the metrics are asked for."""
         self._registry.register(_Tally(name, text, read))
 
+    def collect(self, collector: Collector) -> None:
+        """Add metrics that a collector makes when they are asked for."""
+        self._registry.register(collector)
+
+    def value(self, name: str, **labels: str) -> float:
+        """A sample by its full name, 0 if there is none."""
+        return self._registry.get_sample_value(name, labels) or 0.0
+
     def over(self, outcome: Outcome) -> None:
         """A request is over."""
         self._outcomes[outcome].inc()

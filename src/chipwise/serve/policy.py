@@ -38,7 +38,7 @@ class PolicySettings:
     trip_c: float | None = None
     guard_c: float = 3.0
     lead_c: float = 2.0
-    span_c: float = 15.0
+    span_c: float = 10.0
     hysteresis_c: float = 3.0
     change_s: float = 5.0
     relax_s: float = 30.0

@@ -15,12 +15,14 @@ from chipwise.bundle import Bundle, open_bundle
 from chipwise.engine.session import PaddedPrefill
 from chipwise.errors import BundleError, EngineError
 from chipwise.files import sha256_bytes
+from chipwise.serve.board_option import BoardSettings, open_board
 from chipwise.serve.chunks import ChunkRule
+from chipwise.serve.hardware import Hardware
+from chipwise.serve.hardware_metrics import HardwareCollector
 from chipwise.serve.http.app import create_app
 from chipwise.serve.http.keys import Keys
 from chipwise.serve.http.service import Service
 from chipwise.serve.http_server import HttpServer
-from chipwise.serve.limits import Limits
 from chipwise.serve.listener import bind, listen, url_of
 from chipwise.serve.loop import Loop
 from chipwise.serve.metrics import Metrics
@@ -48,10 +50,12 @@ class Announcer:
 
     Attributes:
         ready: Called with the model and the base URL once requests are answered.
+        board: Called with the hardware that is watched, before that.
         draining: Called when the server was told to end.
     """
 
     ready: Callable[[ServedModel, str], None] = _nothing
+    board: Callable[[Hardware], None] = _nothing
     draining: Callable[[], None] = _nothing
 
 
@@ -63,6 +67,7 @@ def serve(
     max_context: int | None = None,
     threads: int | None = None,
     keys: Keys | None = None,
+    board: BoardSettings | None = None,
     announcer: Announcer | None = None,
 ) -> None:
     """Serve a bundle until SIGINT or SIGTERM. To be called in the main thread, once a process.
@@ -74,9 +79,11 @@ def serve(
         max_context: Tokens of a prompt and its answer; None takes the model's own limit, 4096 at most.
         threads: Threads of the engine; None leaves it to the bundle or the engine.
         keys: Who may ask; None lets everybody.
+        board: The board that is watched; None watches none.
         announcer: Whom to tell.
 
     Raises:
+        InputError: There is no such board, or its clock may not be set.
         PortInUseError: The port is taken. Nothing has been loaded then.
         BundleError: The bundle is not sound, or holds nothing to serve.
         EngineError: The model cannot be loaded, or the server broke.
@@ -87,7 +94,12 @@ def serve(
         # What was loaded stays: the collector need not walk it between two tokens.
         gc.collect()
         gc.freeze()
-        run_server(model, listener, settings, announcer, keys)
+        if board is None:
+            run_server(model, listener, settings, announcer, keys)
+            return
+        with open_board(model, board, slots - settings.parking_slots) as (served, hardware):
+            (announcer or Announcer()).board(hardware)
+            run_server(served, listener, settings, announcer, keys, hardware)
 
 
 def open_model(path: Path, *, n_slots: int, max_context: int | None, threads: int | None) -> ServedModel:
@@ -123,6 +135,7 @@ def run_server(
     settings: ServeSettings,
     announcer: Announcer | None = None,
     keys: Keys | None = None,
+    hardware: Hardware | None = None,
 ) -> None:
     """Serve an open model on a bound socket until told to end; closes its session.
 
@@ -131,7 +144,7 @@ def run_server(
         EngineError: The serving loop broke.
     """
     tell = announcer or Announcer()
-    service = make_service(model, settings, when_broken=lambda: server.leave(), keys=keys)
+    service = make_service(model, settings, when_broken=lambda: server.leave(), keys=keys, hardware=hardware)
     server = HttpServer(
         create_app(service),
         service.loop,
@@ -156,8 +169,8 @@ def make_service(
     *,
     when_broken: Callable[[], None],
     clock: Callable[[], float] = time.monotonic,
-    limits: Callable[[], Limits] = lambda: NO_LIMITS,
     keys: Keys | None = None,
+    hardware: Hardware | None = None,
 ) -> Service:
     """Put together what serves a model. The loop is not started.
 
@@ -166,8 +179,8 @@ def make_service(
         settings: The server's settings.
         when_broken: Called from the serving thread if it ends because of an error.
         clock: The time in seconds.
-        limits: What the hardware lets be done now.
         keys: Who may ask; None lets everybody.
+        hardware: What it runs on, and lets be done; None for no limits.
     """
     session, metrics, vocabulary = model.session, Metrics(), Vocabulary(model.tokenizer)
     whole_tokens = session.whole_tokens if isinstance(session, PaddedPrefill) else 1
@@ -184,8 +197,11 @@ def make_service(
         least_reused=whole_tokens if model.reuses_prefixes else None,
     )
     scheduler = Scheduler(n_slots=session.n_slots, max_step_tokens=session.max_step_tokens, rules=rules)
+    limits = (lambda: NO_LIMITS) if hardware is None else hardware.limits
     runner = Runner(model, scheduler, metrics, vocabulary, clock, limits)
-    return Service(model, vocabulary, Loop(runner, when_broken), metrics, clock, settings, keys)
+    if hardware is not None:
+        metrics.collect(HardwareCollector(hardware))
+    return Service(model, vocabulary, Loop(runner, when_broken), metrics, clock, settings, keys, hardware)
 
 
 def _own_context(bundle: Bundle) -> int:

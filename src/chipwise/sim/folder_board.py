@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
 from chipwise.files import writing
 from chipwise.sim.formats import cap_path, files_of
@@ -66,18 +67,24 @@ class FolderBoard:
         part.replace(path)
 
 
+class Advancing(Protocol):
+    """What time can pass for: a `VirtualBoard`, or one in a folder."""
+
+    def advance(self, duration_s: float, activity: Activity) -> None:
+        """Let time pass with the same activity."""
+        ...
+
+
 class RealTime:
-    """Lets a folder's board live in real time, in a thread of its own.
+    """Lets a virtual board live in real time, in a thread of its own.
 
     Args:
-        board: The board.
+        board: The board. Others may read it meanwhile.
         activity: What the board does now; asked at every turn.
         interval_s: Seconds between two turns.
     """
 
-    def __init__(
-        self, board: FolderBoard, activity: Callable[[], Activity], *, interval_s: float = _INTERVAL_S
-    ) -> None:
+    def __init__(self, board: Advancing, activity: Callable[[], Activity], *, interval_s: float = _INTERVAL_S) -> None:
         self._board = board
         self._activity = activity
         self._interval_s = interval_s

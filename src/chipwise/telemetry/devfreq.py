@@ -43,13 +43,13 @@ class DevfreqMeter:
     Attributes:
         device: Its folder's name, e.g. ``fdab0000.npu``.
         kind: ``npu`` or ``gpu``.
-        top_hz: The highest clock it lists; None if it lists none.
+        clocks_hz: The clocks it lists, upwards; empty if it lists none.
         tells_load: Whether its ``load`` is one.
     """
 
     device: str
     kind: str
-    top_hz: int | None
+    clocks_hz: tuple[int, ...]
     tells_load: bool
 
     @property
@@ -69,10 +69,10 @@ class DevfreqMeter:
             why = text.why or f"{shortened(text.content or '')} is no clock"
             return [unknown(names[0], "Hz", path, why), unknown(names[1], "1", path, why)]
         clock = Reading(names[0], hz, "Hz", path)
-        if self.top_hz is None:
+        if not self.clocks_hz:
             why = f"{FOLDER}/{self.device}/available_frequencies lists none"
             return [clock, unknown(names[1], "1", path, why), *(self._load(texts, p) for p in loads)]
-        ratio = Reading(names[1], min(1.0, hz / self.top_hz), "1", path)
+        ratio = Reading(names[1], min(1.0, hz / self.clocks_hz[-1]), "1", path)
         return [clock, ratio, *(self._load(texts, p) for p in loads)]
 
     def _load(self, texts: Texts, path: str) -> Reading:
@@ -99,6 +99,6 @@ def _meter(tree: Tree, device: str, kind: str) -> DevfreqMeter:
     base = f"{FOLDER}/{device}"
     steps, governor, load = f"{base}/available_frequencies", f"{base}/governor", f"{base}/load"
     texts = tree.read([steps, governor, load])
-    listed = [hz for hz in parse_integers(texts[steps].content or "") if hz > 0]
+    clocks = sorted({hz for hz in parse_integers(texts[steps].content or "") if hz > 0})
     tells_load = texts[load].content is not None and texts[governor].content not in (None, _NO_LOAD)
-    return DevfreqMeter(device, kind, max(listed, default=None), tells_load)
+    return DevfreqMeter(device, kind, tuple(clocks), tells_load)

@@ -12,6 +12,7 @@ import numpy as np
 from starlette.requests import Request as HttpRequest
 
 from chipwise.errors import OverloadedError, RequestError, UnavailableError
+from chipwise.serve.hardware import Hardware
 from chipwise.serve.http.errors import ABOVE_CEILING, MODEL_NOT_FOUND
 from chipwise.serve.http.fields import AnswerFields
 from chipwise.serve.http.form import Form
@@ -58,6 +59,7 @@ class Service:
         clock: The clock the loop uses, in seconds.
         settings: The server's settings.
         keys: Who may ask; None lets everybody.
+        hardware: What it runs on; None if nobody looks.
     """
 
     model: ServedModel
@@ -67,6 +69,7 @@ class Service:
     clock: Callable[[], float]
     settings: ServeSettings
     keys: Keys | None = None
+    hardware: Hardware | None = None
 
     def check_model(self, name: str | None) -> None:
         """Check that a request means this model; one that names none does.

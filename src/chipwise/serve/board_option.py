@@ -1,0 +1,95 @@
+"""Opening the board that a server watches: this machine, a folder, or a virtual board."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from chipwise.engine.session import Session
+from chipwise.serve.clock_cap import ClockCap, Write
+from chipwise.serve.hardware import Hardware
+from chipwise.serve.policy import Policy, PolicySettings
+from chipwise.serve.rehearsed_session import RehearsedSession
+from chipwise.serve.rung import ladder
+from chipwise.serve.served_model import ServedModel
+from chipwise.sim import PREFIX, RealTime, VirtualBoard, VirtualFiles, load_spec
+from chipwise.telemetry import BoardFiles, BoardMeters, Tree, open_files
+
+_THIS_MACHINE = Path("/")
+_NO_TEMPERATURE = "this machine tells no temperature ({why}); --board / has the policy take the safe side"
+
+
+@dataclass(frozen=True)
+class BoardSettings:
+    """Which board is watched, and what may be done to it.
+
+    Attributes:
+        board: A folder that stands for a machine's root, or ``sim:NAME``; None for this machine, and then its policy
+            decides only if it tells a temperature.
+        policy: How its policy decides.
+        clock_floor: The lowest clock that the policy may set, over the highest: what emergencies need to keep their
+            latency. None leaves clocks alone.
+        air_c: Temperature of the air around a virtual board.
+    """
+
+    board: str | None = None
+    policy: PolicySettings = field(default_factory=PolicySettings)
+    clock_floor: float | None = None
+    air_c: float = 25.0
+
+
+@contextmanager
+def open_board(model: ServedModel, settings: BoardSettings, max_batch: int) -> Iterator[tuple[ServedModel, Hardware]]:
+    """Watch a board while a model is served.
+
+    Args:
+        model: The model.
+        settings: Which board, and what may be done to it.
+        max_batch: Requests that run at once when nothing is wrong.
+
+    Yields:
+        The model as it is to be served (on a virtual board its session heats it), and the hardware.
+
+    Raises:
+        InputError: There is no such board, or its clock may not be set.
+    """
+    with ExitStack() as stack:
+        name, served = settings.board or str(_THIS_MACHINE), model
+        if name.startswith(PREFIX):
+            board = VirtualBoard(load_spec(name), settings.air_c)
+            virtual = VirtualFiles(board)
+            rehearsed = RehearsedSession(model.session, board)
+            session: Session = rehearsed
+            served = replace(model, session=session)
+            live = RealTime(board, rehearsed.activity)
+            live.start()
+            stack.callback(live.stop)
+            hardware = _hardware(name, virtual, virtual.write, settings, max_batch)
+        else:
+            root = Path(name)
+            files = stack.enter_context(open_files(root))
+            hardware = _hardware(name, files, _writer(root), settings, max_batch)
+        stack.callback(hardware.stop)
+        hardware.start()
+        yield served, hardware
+
+
+def _hardware(name: str, files: BoardFiles, write: Write, settings: BoardSettings, max_batch: int) -> Hardware:
+    tree = Tree(files)
+    meters = BoardMeters(tree)
+    cap = None if settings.clock_floor is None else ClockCap(tree, write)
+    temp = meters.read(0.0).temp_c
+    if settings.board is None and temp.value is None:
+        return Hardware(name, meters, None, why_no_policy=_NO_TEMPERATURE.format(why=temp.unknown), clock_cap=cap)
+    ratios = cap.ratios(settings.clock_floor) if cap is not None and settings.clock_floor is not None else ()
+    return Hardware(name, meters, Policy(ladder(max_batch, ratios), settings.policy), clock_cap=cap)
+
+
+def _writer(root: Path) -> Write:
+    def write(path: str, content: str) -> None:
+        # In place: the kernel's files cannot be replaced.
+        (root / path).write_text(f"{content}\n", "utf-8")
+
+    return write

@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import errno
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+
+from chipwise.engine.null import WallClock
+from chipwise.errors import InputError
+from chipwise.serve.board_option import BoardSettings, open_board
+from chipwise.serve.hardware import Hardware
+from chipwise.serve.hardware_metrics import HardwareCollector
+from chipwise.serve.policy import Policy, PolicySettings
+from chipwise.serve.priority import Priority
+from chipwise.serve.rung import ladder
+from chipwise.sim import Activity, FolderBoard, VirtualBoard, VirtualFiles, load_spec
+from chipwise.telemetry import BoardMeters, Tree
+from tests.serve.fakes import null_model, says
+from tests.serve.live import live
+
+
+def on_board(air_c: float, settings: PolicySettings | None = None) -> tuple[Hardware, VirtualBoard, VirtualFiles]:
+    board = VirtualBoard(load_spec("orin-nano"), air_c)
+    files = VirtualFiles(board)
+    meters = BoardMeters(Tree(files, timeout_s=None))
+    return Hardware("a board", meters, Policy(ladder(4), settings), clock=lambda: board.now_s), board, files
+
+
+def text(hardware: Hardware) -> str:
+    registry = CollectorRegistry()
+    registry.register(HardwareCollector(hardware))
+    return generate_latest(registry).decode()
+
+
+def test_heat_limits_the_scheduler_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    hardware, board, _ = on_board(25.0)
+    assert hardware.limits().max_batch is None
+    with caplog.at_level(logging.WARNING):
+        board.air_c = 80.0
+        board.advance(3600, Activity(1.0))
+        hardware.sample()
+    assert hardware.limits().max_batch == 1
+    assert hardware.limits().sheds(Priority.BACKGROUND)
+    assert not hardware.limits().sheds(Priority.EMERGENCY)
+    assert "goes from 'as asked' to 'emergencies only'" in caplog.text
+    assert hardware.changes == 1
+
+
+def test_metrics_have_units_and_no_sample_of_what_is_unknown() -> None:
+    hardware, board, files = on_board(30.0)
+    board.advance(100, Activity(0.5, 0.5))
+    files.fail(files.path_of("gpu"), errno.EAGAIN)
+    hardware.sample()
+    lines = text(hardware).splitlines()
+    assert f'chipwise_board_temperature_celsius{{zone=""}} {max(board.temps_c.values()):.3f}'.rstrip("0") in lines
+    assert 'chipwise_board_gpu_load_ratio{core=""} 0.5' in lines
+    assert "chipwise_board_passive_trip_celsius 85.0" in lines
+    assert "chipwise_policy_level 0.0" in lines
+    assert "chipwise_policy_changes_total 0.0" in lines
+    assert f'chipwise_board_power_watts{{rail=""}} {round(board.power_w, 3)}' in lines
+    assert not any("gpu-thermal" in line or "npu_load" in line for line in lines)
+
+
+def test_a_stale_state_is_not_shown() -> None:
+    hardware, board, _ = on_board(30.0)
+    board.advance(11.0)
+    assert "temperature_celsius" not in text(hardware)
+    assert "chipwise_board_age_seconds 11.0" in text(hardware)
+
+
+def test_a_folder_is_a_board(tmp_path: Path) -> None:
+    FolderBoard(VirtualBoard(load_spec("rk3576"), 76.0), tmp_path)
+    model = null_model()
+    with open_board(model, BoardSettings(str(tmp_path), clock_floor=0.7), 4) as (served, hardware):
+        assert served is model
+        assert hardware.decision is not None
+        assert hardware.decision.level > 0
+        ratio = hardware.decision.rung.clock_ratio
+        assert ratio is not None
+        capped = (tmp_path / "sys/class/devfreq/27700000.npu/max_freq").read_text()
+        assert int(capped) == round(ratio * 1e9)
+    assert (tmp_path / "sys/class/devfreq/27700000.npu/max_freq").read_text() == "1000000000\n"
+
+
+def test_a_machine_without_a_thermometer_is_not_slowed_down(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "proc").mkdir()
+    monkeypatch.setattr("chipwise.serve.board_option._THIS_MACHINE", tmp_path)
+    with open_board(null_model(), BoardSettings(), 4) as (_, hardware):
+        assert hardware.decision is None
+        assert "tells no temperature" in hardware.why_no_policy
+    with open_board(null_model(), BoardSettings(str(tmp_path)), 4) as (_, hardware):
+        assert hardware.decision is not None
+
+
+def test_no_such_board() -> None:
+    with pytest.raises(InputError, match="no virtual board"), open_board(null_model(), BoardSettings("sim:x"), 4):
+        pass
+    with pytest.raises(InputError, match="no such folder"), open_board(null_model(), BoardSettings("/none"), 4):
+        pass
+
+
+@contextmanager
+def rehearsal(air_c: float, **options) -> Iterator[tuple]:
+    model = null_model(next_token=says("x" * 400), max_context=1024, clock=WallClock(), **options)
+    with open_board(model, BoardSettings("sim:rk3576", air_c=air_c), 4) as (served, hardware), \
+            live(served, hardware=hardware) as server:  # fmt: skip
+        yield server, hardware
+
+
+def test_serving_heats_a_virtual_board() -> None:
+    with rehearsal(25.0, decode_s=0.02) as (server, hardware):
+        body = {"prompt": "a\n", "max_tokens": 150}
+        assert server.http.post("/v1/completions", json=body).status_code == 200
+        end = time.monotonic() + 5
+        while not (hardware.state.npu_load.value or 0) > 0.2:
+            assert time.monotonic() < end, "the board has not felt the load"
+            server.http.post("/v1/completions", json=body | {"max_tokens": 50})
+        metrics = server.http.get("/metrics").text
+        assert 'chipwise_board_npu_load_ratio{core=""}' in metrics
+        assert 'chipwise_board_temperature_celsius{zone="npu-thermal"}' in metrics
+
+
+def test_hot_board_sheds_background_over_http() -> None:
+    with rehearsal(84.0) as (server, hardware):
+        assert hardware.limits().sheds(Priority.BACKGROUND)
+        body = {"prompt": "a\n", "max_tokens": 2}
+        answers = [
+            server.http.post("/v1/completions", json=body, headers={"X-Priority": name}).status_code
+            for name in ("background", "emergency")
+        ]
+        assert answers == [429, 200]
