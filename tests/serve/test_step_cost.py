@@ -48,3 +48,9 @@ def test_times_that_fall_with_the_size_are_taken_as_constant() -> None:
     cost.learn("prefill", 20, 0.1)
     assert cost.tokens_within(0.2, 16, 512) == 512
     assert cost.tokens_within(0.1, 16, 512) == 16
+
+
+def test_a_session_that_takes_less_than_the_fewest_is_not_asked_for_more() -> None:
+    cost = StepCost()
+    cost.learn("prefill", 6, 6.0)
+    assert cost.tokens_within(0.1, 16, 6) == 6

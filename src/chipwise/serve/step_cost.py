@@ -72,11 +72,14 @@ class StepCost:
         return line.predict(size) if line.weight else None
 
     def tokens_within(self, budget_s: float, least: int, most: int) -> int | None:
-        """The most tokens whose prefill stays within a time, but ``least`` at the fewest; None until one has run."""
+        """The most tokens whose prefill stays within a time; None until one has run.
+
+        Never fewer than ``least``, unless a step takes no more than ``most``.
+        """
         line = self._lines["prefill"]
         if not line.weight:
             return None
         base, slope = line.fit
         if slope * most + base <= budget_s:
             return most
-        return max(least, min(most, int((budget_s - base) / slope))) if slope else least
+        return min(most, max(least, int((budget_s - base) / slope))) if slope else min(least, most)
