@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -45,6 +46,17 @@ def rknn() -> Environment:
         missing = pytest.fail if os.environ.get("CHIPWISE_REQUIRE_RKNN") == "1" else pytest.skip
         missing(f"rknn is {environment.state.value} in {environment.folder}; `chipwise toolchain install rknn`")
     return environment
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """Chromium, as the system has it; nothing is downloaded."""
+    names = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
+    program = next((found for name in names if (found := shutil.which(name))), None)
+    if program is None:
+        missing = pytest.fail if os.environ.get("CHIPWISE_REQUIRE_CHROMIUM") == "1" else pytest.skip
+        missing(f"no Chromium ({', '.join(names)}); on Debian: apt-get install chromium")
+    return program
 
 
 @pytest.fixture(scope="session")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from chipwise.report import Finding, Measurement, Verdict
 from chipwise.report.quality import (
     AnswerPosition,
     CaseResult,
+    DimensionScore,
     DriftSummary,
     Fidelity,
     KlHistogram,
@@ -15,6 +18,7 @@ from chipwise.report.quality import (
     SelfCheck,
 )
 from chipwise.report.report import LayerCosine, NotRun, Report, RewriteStep, SchemeSize, Step
+from chipwise.report.tried import TriedRecipe
 
 EDGES = tuple(float(edge) for edge in np.logspace(-6, 1, 29))
 
@@ -72,6 +76,31 @@ def cases() -> tuple[CaseResult, ...]:
     )
 
 
+def matrix(*, passed: bool) -> tuple[DimensionScore, ...]:
+    def row(name: str, label: str, n: int, before: int, broke: int, fixed: int) -> DimensionScore:
+        after = before - broke + fixed
+        loss = ((broke - fixed) / n - 0.05, (broke - fixed) / n + 0.06)
+        around = ((before - 6) / n, min(1.0, (before + 3) / n)), ((after - 6) / n, min(1.0, (after + 3) / n))
+        return DimensionScore(name, label, n, before, around[0], after, around[1], broke, fixed, loss, 0.002)
+
+    return (
+        row("keyword", "all", 100, 97, 1 if passed else 13, 1),
+        row("keyword", "lang=en", 50, 49, 0 if passed else 3, 0),
+        row("keyword", "lang=zh", 50, 48, 1 if passed else 10, 1),
+        row("logic", "all", 80, 76, 1, 1),
+        row("long_range", "all", 40, 31, 2, 1),
+        row("noise", "all", 100, 90, 3, 2),
+    )
+
+
+def tried(*, passed: bool) -> tuple[TriedRecipe, ...]:
+    return (
+        TriedRecipe("fp32", 538_060_288, 24.1, 301.0, right=0.93, reference=True),
+        TriedRecipe("w4a16", 95_004_032, 61.3, 410.0, 0.0312, 0.04, 0.89, "pass" if passed else "fail", kept=True),
+        TriedRecipe("w8a16", 161_004_032, 44.0, 398.0, 0.0008, 0.0, 0.93, "pass"),
+    )
+
+
 def full_report(*, passed: bool = False) -> Report:
     rng = np.random.default_rng(7)
     layers = []
@@ -106,6 +135,7 @@ def full_report(*, passed: bool = False) -> Report:
         (SelfCheck("reference", 136, 3.1e-9, 4e-8, 1.0), SelfCheck("candidate", 136, 0.0004, 0.006, 1.0)),
         ("vehicle-en-long0-2b2b2b2b2b",),
     )
+    quality = replace(quality, matrix=matrix(passed=passed))
     return Report(
         title="SmolLM2-135M-Instruct on rk3588, w4a16",
         target="rk3588",
@@ -128,6 +158,7 @@ def full_report(*, passed: bool = False) -> Report:
             SchemeSize("int8, per channel", 1, 113_246_208, 28_508_160),
             SchemeSize("float32", 61, 140_544, 140_544),
         ),
+        tried=tried(passed=passed),
         measurements=(
             Measurement("decode", 61.3, "tok/s", 5, 1.2, "measured", "2 cores, x86-64"),
             Measurement("prefill", 410.0, "tok/s", 5, 12.0, "measured", "2 cores, x86-64"),

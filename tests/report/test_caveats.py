@@ -46,7 +46,7 @@ def test_gates_that_are_not_sure_are_counted() -> None:
     unsure = Verdict("noise_robustness_drop", 0.0, 0.03, "max", passed=True, sure=False, more_cases=68)
     report = replace(BARE, quality=Quality((CASE,) * FEW_CASES, matrix=SCORED), verdicts=(unsure,))
     assert caveats(report) == ("Not enough cases to be sure of 1 of the gates; about 68 more of each would do.",)
-    assert "NOT ENOUGH CASES" in render_html(report)
+    assert "Not sure yet" in render_html(report)
     assert (report.outcome, report.holds) == ("unclear", True)
 
 

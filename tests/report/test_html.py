@@ -64,11 +64,14 @@ def test_the_page_needs_nothing_but_itself(report: Report) -> None:
 
 def test_every_section_is_there_in_its_order() -> None:
     assert parsed(render_html(full_report())).sections == [
-        "gates",
-        "fidelity",
+        "dimensions",
+        "next",
         "drift",
-        "layers",
+        "weigh",
         "cases",
+        "layers",
+        "matrix",
+        "gates",
         "size",
         "speed",
         "findings",
@@ -195,6 +198,7 @@ def test_only_the_worst_cases_are_shown() -> None:
 def test_a_candidate_alone() -> None:
     case = CaseResult("a", "q", "yes", None, "no", None, ("yes",))
     page = render_html(replace(EMPTY, quality=Quality((case,), (Fidelity("all", 1, None, 0.0),))))
+    assert "as it was" not in text_of(page).split("Worst cases")[1]
     assert "Reference" not in text_of(page)
     assert "lacks yes" in page
     assert "<ins>" not in page.split('<article class="case">')[1]

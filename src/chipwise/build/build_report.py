@@ -16,8 +16,10 @@ from chipwise.build.stored import StoredWeight
 from chipwise.build.trial import Trial
 from chipwise.model.model import Model
 from chipwise.quant.emulation_evidence import evidence_for
+from chipwise.report import Measurement
 from chipwise.report.quality import Quality
 from chipwise.report.report import LayerCosine, NotRun, Report, Step
+from chipwise.report.tried import TriedRecipe
 from chipwise.target.host.machine import look
 from chipwise.verify.environment import hardware
 
@@ -41,6 +43,8 @@ def build_report(
     not_run: Sequence[NotRun],
     quality: Quality | None = None,
     samples: int | None = None,
+    tried: tuple[TriedRecipe, ...] = (),
+    measurements: tuple[Measurement, ...] = (),
 ) -> Report:
     """The report of a build.
 
@@ -54,6 +58,8 @@ def build_report(
         not_run: What was not done, beside compiling for a chip that is emulated.
         quality: What verification measured on a language model.
         samples: How many samples a plain graph was verified on.
+        tried: The recipes that were measured, the reference first.
+        measurements: Speeds.
     """
     chosen, model, target = found.chosen, found.model, found.target
     candidate = chosen.candidate
@@ -77,6 +83,8 @@ def build_report(
         emulates=emulates,
         emulation=evidence_for(target, chosen.recipe.scheme) if emulates else (),
         samples=samples,
+        tried=tried,
+        measurements=measurements,
     )
 
 
@@ -88,9 +96,16 @@ def _provenance(found: DecoderResult | GraphResult, data: Mapping[str, str]) -> 
         "licence": source.licence or "not stated by the model",
         **data,
         **_figures(found),
+        **_answers(found),
         "recipes tried": "; ".join(f"{trial.recipe.name}: {trial.headline()}" for trial in found.trials),
         "command": _command_line(),
     }
+
+
+def _answers(found: DecoderResult | GraphResult) -> dict[str, str]:
+    """Where the reference's answers came from, of a language model."""
+    chosen = found.chosen
+    return {"reference answers": chosen.reference_answers} if isinstance(chosen, Trial) else {}
 
 
 def _figures(found: DecoderResult | GraphResult) -> dict[str, str]:

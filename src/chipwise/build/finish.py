@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from chipwise.build.compiled_decoder import RKNN, CompiledDecoder
 from chipwise.build.decoder_result import DecoderResult
 from chipwise.build.graph_files import ENGINE, GraphFiles
 from chipwise.build.options import BuildOptions
+from chipwise.build.sizes import float32_bytes
 from chipwise.build.stored import WEIGHTS, StoredWeight, relocate
 from chipwise.build.texts import Texts
 from chipwise.bundle import BundleWriter, EngineSpec, Manifest, ModelInfo, SelfTest, record_self_test
@@ -20,6 +21,9 @@ from chipwise.model.config import DecoderConfig
 from chipwise.model.model import Model
 from chipwise.report.html import render_html
 from chipwise.report.report import NotRun, Report, Step
+from chipwise.report.tried import TriedRecipe
+from chipwise.report.verdict import together
+from chipwise.verify.weighed import weighed, weighed_reference
 
 _SELF_TEST_TOKENS = 8
 
@@ -78,6 +82,7 @@ def write_bundle(options: BuildOptions, found: DecoderResult, steps: Sequence[St
         report = build_report(
             found, steps, stored, weights_bytes=weights_bytes,
             data=found.texts.source, quality=chosen.quality, layers=chosen.layers, not_run=tuple(_not_run(found.texts)),
+            tried=_tried(found), measurements=(chosen.speed.decode, chosen.speed.prefill) if chosen.speed else (),
         )  # fmt: skip
         return commit(writer, manifest, report)
 
@@ -91,6 +96,24 @@ def commit(writer: BundleWriter, manifest: Manifest, report: Report) -> Made:
     writer.add_document("report.json", report.to_json())
     writer.add_document("report.html", render_html(report).encode())
     return Made(writer.commit(manifest), report)
+
+
+def _tried(found: DecoderResult) -> tuple[TriedRecipe, ...]:
+    """Every recipe that was verified beside the reference, which comes first."""
+    first, chosen = found.trials[0], found.chosen
+    rows = [
+        weighed(
+            trial.recipe.name, trial.quality, size_bytes=trial.size_bytes, speed=trial.speed,
+            outcome=together(trial.verdicts), kept=trial is chosen, said=trial.headline(),
+        )
+        for trial in found.trials
+        if trial.recipe.quantizes
+    ]  # fmt: skip
+    own = next((trial for trial in found.trials if not trial.recipe.quantizes), None)
+    reference = weighed_reference(
+        "fp32", first.quality, size_bytes=float32_bytes(found.model), speed=first.reference_speed
+    )
+    return (replace(reference, kept=own is chosen), *rows)
 
 
 def _served(found: DecoderResult) -> dict[str, Any]:

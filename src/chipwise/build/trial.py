@@ -20,12 +20,15 @@ from chipwise.quant.recipe import Recipe
 from chipwise.report import Finding, Verdict
 from chipwise.report.quality import Quality
 from chipwise.report.report import LayerCosine
+from chipwise.target.host.machine import look
+from chipwise.verify.environment import hardware_line
 from chipwise.verify.gate import judge
 from chipwise.verify.generate import Progress, Prompt, generate
 from chipwise.verify.layers import layer_cosines
 from chipwise.verify.reference.store import ReferenceStore
 from chipwise.verify.reference.verify_beside import Beside, Reference, verify_beside
 from chipwise.verify.run import context_needed
+from chipwise.verify.speed import Speed
 from chipwise.verify.semantic.index import with_semantic_drift
 from chipwise.verify.semantic.locate import installed_model, open_embedder
 from chipwise.verify.thresholds import Thresholds
@@ -51,6 +54,9 @@ class Trial:
         layers: Cosines along the graph; empty for the reference itself.
         findings: What calibration did not foresee.
         reference_answers: Where the reference's answers came from, in words.
+        speed: How fast the candidate was on this machine; None where that would say nothing of the target.
+        reference_speed: How fast the reference was; None likewise.
+        size_bytes: Size of the candidate's weights, which move into the bundle.
     """
 
     recipe: Recipe
@@ -60,6 +66,9 @@ class Trial:
     layers: tuple[LayerCosine, ...]
     findings: tuple[Finding, ...] = ()
     reference_answers: str = ""
+    speed: Speed | None = None
+    reference_speed: Speed | None = None
+    size_bytes: int | None = None
 
     @property
     def passed(self) -> bool:
@@ -106,7 +115,7 @@ def run_trial(
     verdicts = judge(quality, thresholds, tried=tried)
     if isinstance(candidate, CompiledDecoder):
         verdicts = (*verdicts, Verdict.judge("compiler_errors", candidate.errors, 0, "max"))
-    return Trial(recipe, candidate, quality, verdicts, layers, findings, run.answers)
+    return Trial(recipe, candidate, quality, verdicts, layers, findings, run.answers, run.speed, run.reference_speed, candidate.weights_bytes)
 
 
 def _run(
@@ -132,10 +141,12 @@ def _run(
     }
     store = ReferenceStore.of_user() if options.cache else None
     ours = candidate.open(n_slots=slots, max_context=context, threads=options.threads, yields=True)
+    # Neither a simulator nor emulated arithmetic is as fast as the chip.
+    timed = not isinstance(candidate, CompiledDecoder) and candidate.emulates is None
     with closing(ours):
         return verify_beside(
             texts.cases, texts.prompts, tokenizer, candidate=ours, reference=Reference(theirs, ENGINE, content),
-            store=store, progress=progress,
+            store=store, hardware=hardware_line(look()) if timed else None, progress=progress,
         )  # fmt: skip
 
 

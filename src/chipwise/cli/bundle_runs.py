@@ -6,15 +6,18 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
 from chipwise.bundle import Bundle
-from chipwise.bundle.manifest import CHAT_TEMPLATE, TOKENIZER
+from chipwise.bundle.manifest import CHAT_TEMPLATE, OWN_ROLES, TOKENIZER
 from chipwise.cli.progress import cases_bar
 from chipwise.engine import Session
 from chipwise.errors import BundleError
+from chipwise.target.host.machine import look
+from chipwise.verify.environment import hardware_line
 from chipwise.verify.generate import Prompt
 from chipwise.verify.reference.store import ReferenceStore
 from chipwise.verify.reference.verify_beside import Beside, Reference, verify_beside
 from chipwise.verify.run import context_needed, encode_suite
 from chipwise.verify.run import verify as verify_cases
+from chipwise.verify.speed import measure_speed
 from chipwise.verify.suite import Suite
 
 
@@ -53,15 +56,24 @@ def run_bundles(
         )
     prompts = encode_suite(suite, tokenizer, ours.chat_template)
     slots = min(slots, len(prompts))
+    # Emulated arithmetic is not as fast as the chip.
+    machine = None if ours.manifest.emulates else hardware_line(look())
     with ExitStack() as stack:
         candidate = stack.enter_context(_session(ours, prompts, slots, threads))
         progress = stack.enter_context(cases_bar(len(prompts)))
         if theirs is None:
             alone = verify_cases(suite.cases, prompts, tokenizer, candidate=candidate, progress=progress)
-            return Beside(alone, "none")
+            return Beside(alone, "none", speed=measure_speed(candidate, machine) if machine else None)
         reference = _reference(ours, theirs, prompts, slots, threads)
         return verify_beside(
-            suite.cases, prompts, tokenizer, candidate=candidate, reference=reference, store=store, progress=progress
+            suite.cases,
+            prompts,
+            tokenizer,
+            candidate=candidate,
+            reference=reference,
+            store=store,
+            hardware=machine,
+            progress=progress,
         )
 
 
@@ -91,3 +103,8 @@ def _context(bundle: Bundle, prompts: Sequence[Prompt]) -> int:
     self_test = manifest.self_test.context if manifest.self_test else 1
     limit = int(manifest.model.config.get("max_positions", 1 << 31))
     return min(max(context_needed(prompts), self_test), limit)
+
+
+def weights_bytes(bundle: Bundle) -> int:
+    """Bytes of what a bundle's engine reads."""
+    return sum(entry.bytes for role, entry in bundle.manifest.files.items() if role not in OWN_ROLES)

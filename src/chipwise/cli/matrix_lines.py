@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from chipwise.report.html_format import DIMENSIONS, dimension, interval, percent
+from chipwise.report.html_format import DIMENSIONS, dimension, interval, number, percent, size
 from chipwise.report.quality import DimensionScore, Quality
+from chipwise.report.tried import TriedRecipe
 from chipwise.report.verdict import Verdict
 
 _WORDS = {"pass": "pass", "fail": "FAIL", "unclear": "not enough cases"}
@@ -70,3 +71,13 @@ def _verdict(row: DimensionScore, verdicts: Sequence[Verdict]) -> str:
             more = f", about {found[0].more_cases} more" if found[0].more_cases else ""
             return f"{_WORDS[outcome]}{more}"
     return ""
+
+
+def speed_line(tried: TriedRecipe) -> str:
+    """What a recipe takes, in one line."""
+    parts = [size(tried.size_bytes)] if tried.size_bytes else []
+    if tried.decode_tokens_per_s and tried.prefill_tokens_per_s:
+        parts.append(
+            f"decode {number(tried.decode_tokens_per_s)} tok/s, prefill {number(tried.prefill_tokens_per_s)} tok/s"
+        )
+    return f"{'reference' if tried.reference else 'candidate'} {tried.recipe}: {', '.join(parts)}"

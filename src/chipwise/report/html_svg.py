@@ -13,6 +13,7 @@ WIDTH = 460
 
 # Width of a letter where the page enlarges the text of a plot, on a phone.
 _LETTER = 7.4
+_LINE = 16.0
 
 Scale = Callable[[float], float]
 
@@ -62,6 +63,7 @@ class Plot:
     bottom: int = 44
     _marks: list[Markup] = field(default_factory=list)
     _legend: list[tuple[str, str]] = field(default_factory=list)
+    _texts: list[tuple[float, float, float]] = field(default_factory=list)
 
     def px(self, value: float) -> float:
         """Horizontal place of a value."""
@@ -90,6 +92,28 @@ class Plot:
         place = {"x": left, "y": top, "width": max(0.5, right - left - 0.6), "height": self._foot - top}
         self._marks.append(element("rect", element("title", hint), class_=f"bar {css}", **place))
         self._name(css, legend)
+
+    def trace(self, points: Sequence[tuple[float, float]], css: str) -> None:
+        """A thin line through (x, y), behind marks that are added later."""
+        path = " ".join(f"{self.px(x):.1f},{self.py(y):.1f}" for x, y in points)
+        self._marks.append(element("polyline", class_=f"trace {css}", points=path))
+
+    def point(self, x: float, y: float, css: str, text: str, hint: str, *, filled: bool) -> None:
+        """A mark with a text above it, or below where another text is; a ring unless filled."""
+        at, height = self.px(x), self.py(y)
+        half = _LETTER * len(text) / 2
+        middle = min(max(at, self.left + half), WIDTH - half)
+        line = height - 11
+        while any(
+            abs(line - other) < _LINE and abs(middle - place) < half + width for place, other, width in self._texts
+        ):
+            line += 2 * _LINE + 2 if line < height else _LINE
+        self._texts.append((middle, line, half))
+        mark = "mark filled" if filled else "mark"
+        self._marks += [
+            element("circle", element("title", hint), class_=f"{mark} {css}", cx=at, cy=height, r=5.5),
+            element("text", text, class_="note", x=middle, y=line, text_anchor="middle"),
+        ]
 
     def rule(self, x: float, text: str) -> None:
         """A vertical line with a text beside it, on the side where there is room."""

@@ -15,7 +15,8 @@ from chipwise.report.finding import Finding
 from chipwise.report.measurement import Measurement
 from chipwise.report.quality import Quality
 from chipwise.report.repair import KeptInFloat16, LayerLoss, RepairTry
-from chipwise.report.verdict import Verdict
+from chipwise.report.tried import TriedRecipe
+from chipwise.report.verdict import Verdict, together
 
 SCHEMA_VERSION = 1
 """The version of report.json this code writes and reads."""
@@ -131,6 +132,7 @@ class Report:
         repairs: What was tried so that recipes pass their gates; empty if the first try passed.
         losses: Each layer of a compiled graph against float, by its toolkit's account.
         kept_float16: What a quantized graph keeps in float16, and the cost.
+        tried: The recipes that were measured, the reference first: what to weigh against each other.
         samples: Samples that a plain graph was verified on; None for a language model, which has cases.
         created: When, ISO 8601 in UTC.
         schema_version: Version of this format.
@@ -160,6 +162,7 @@ class Report:
     repairs: tuple[RepairTry, ...] = ()
     losses: tuple[LayerLoss, ...] = ()
     kept_float16: tuple[KeptInFloat16, ...] = ()
+    tried: tuple[TriedRecipe, ...] = ()
     samples: int | None = None
     created: str = field(default_factory=lambda: datetime.now(timezone.utc).isoformat(timespec="seconds"))
     schema_version: int = SCHEMA_VERSION
@@ -169,8 +172,7 @@ class Report:
         """``pass`` only if something was judged and all of it surely passed; ``fail`` if anything surely failed."""
         if not self.verdicts:
             return "not judged"
-        outcomes = {verdict.outcome for verdict in self.verdicts}
-        return "fail" if "fail" in outcomes else "unclear" if "unclear" in outcomes else "pass"
+        return together(self.verdicts)
 
     @property
     def holds(self) -> bool:

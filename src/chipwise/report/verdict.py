@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 Outcome = Literal["pass", "fail", "unclear"]
+
+
+def together(verdicts: Iterable[Verdict]) -> Outcome:
+    """The outcome of several: ``fail`` if any surely failed, ``pass`` only if all surely passed."""
+    outcomes = {verdict.outcome for verdict in verdicts}
+    return "fail" if "fail" in outcomes else "unclear" if "unclear" in outcomes else "pass"
 
 
 @dataclass(frozen=True)

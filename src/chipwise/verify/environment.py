@@ -16,3 +16,8 @@ def hardware(machine: Machine) -> dict[str, str]:
         "memory": f"{machine.memory_bytes / 2**30:.1f} GiB" if machine.memory_bytes else "",
     }
     return {name: text for name, text in known.items() if text}
+
+
+def hardware_line(machine: Machine) -> str:
+    """The machine in a few words, for a measurement."""
+    return f"{machine.board or machine.cpu.model}, {machine.threads} cores"

@@ -29,7 +29,7 @@ def recorded(path: Path) -> list[np.ndarray]:
             logits = session.step(step).logits
             writer.add(step, logits)
             seen.append(logits.copy())
-        writer.finish(session, "2026-01-01T00:00:00+00:00")
+        writer.finish(session, "2026-01-01T00:00:00+00:00", {"a": [1]})
     return seen
 
 
@@ -44,6 +44,7 @@ def test_what_was_recorded_comes_back_to_the_last_bit(tmp_path: Path) -> None:
             assert again.tobytes() == logits.tobytes()
         # Two steps were the same: their row was written once.
         assert len(record.rows) == 5
+        assert record.notes == {"a": [1]}
 
 
 @pytest.mark.parametrize("nth", range(len(STEPS)))

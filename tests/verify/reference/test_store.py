@@ -22,7 +22,7 @@ def keep(store: ReferenceStore, key: str, step: Batch = STEP) -> None:
     with store.part(key) as part:
         writer = RecordWriter(part, max_bytes=store.max_bytes)
         writer.add(step, session.step(step).logits)
-        writer.finish(session, "now")
+        writer.finish(session, "now", {})
         store.keep(key, part)
 
 

@@ -10,6 +10,7 @@ import hashlib
 import json
 import math
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -58,6 +59,7 @@ class Record:
         recorded: When, ISO 8601 in UTC.
         steps: Its steps, in order.
         rows: float32 ``[rows, vocab_size]``, mapped from the file.
+        notes: What was noted beside it, as JSON holds it.
     """
 
     n_slots: int
@@ -67,6 +69,7 @@ class Record:
     recorded: str
     steps: tuple[Step, ...]
     rows: npt.NDArray[np.float32]
+    notes: dict[str, Any]
 
 
 def asked(batch: Batch) -> str:
@@ -113,8 +116,13 @@ class RecordWriter:
             numbers.append(self._seen[name])
         self._steps.append((asked(batch), numbers, list(logits.shape)))
 
-    def finish(self, session: Session, recorded: str) -> None:
+    def finish(self, session: Session, recorded: str, notes: Mapping[str, Any]) -> None:
         """Write the index of what was added, taken from a session, and what shows that all of it is there.
+
+        Args:
+            session: The session.
+            recorded: When, ISO 8601 in UTC.
+            notes: What to keep beside it, as JSON holds it.
 
         Raises:
             OSError: The disk is full.
@@ -125,6 +133,7 @@ class RecordWriter:
             "vocab_size": session.vocab_size,
             "max_step_tokens": session.max_step_tokens,
             "recorded": recorded,
+            "notes": dict(notes),
             "steps": self._steps,
         }
         index = json.dumps(fields).encode()
@@ -208,5 +217,5 @@ def _record(fields: dict[str, Any], path: Path, rows_bytes: int) -> Record:
     )
     return Record(
         int(fields["n_slots"]), int(fields["max_context"]), vocab_size, int(fields["max_step_tokens"]),
-        str(fields["recorded"]), steps, rows,
+        str(fields["recorded"]), steps, rows, dict(fields["notes"]),
     )  # fmt: skip

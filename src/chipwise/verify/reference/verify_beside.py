@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import Any
 
@@ -20,6 +20,7 @@ from chipwise.verify.reference.recording_session import RecordingSession
 from chipwise.verify.reference.replayed_session import ReplayedSession
 from chipwise.verify.reference.store import ReferenceStore
 from chipwise.verify.run import verify
+from chipwise.verify.speed import Speed, measure_speed
 
 KNOWN_ENGINES = frozenset({"onnxruntime"})
 """Engines all of whose versions are in the key. What others run on, a driver or a library of a board's, is not."""
@@ -48,11 +49,15 @@ class Beside:
         quality: What was measured.
         answers: Where the reference's answers came from, in words.
         cached: Whether they came from the store.
+        speed: How fast the candidate was; None if that was not measured.
+        reference_speed: How fast the reference was when it ran, on this machine; None likewise.
     """
 
     quality: Quality
     answers: str
     cached: bool = False
+    speed: Speed | None = None
+    reference_speed: Speed | None = None
 
 
 def verify_beside(
@@ -63,6 +68,7 @@ def verify_beside(
     candidate: Session,
     reference: Reference,
     store: ReferenceStore | None,
+    hardware: str | None = None,
     progress: Progress | None = None,
 ) -> Beside:
     """Run the cases on both, as ``verify`` does; the reference's part is read from the store if it is there.
@@ -76,33 +82,64 @@ def verify_beside(
         candidate: The model as it will run; it is always run.
         reference: The model as it was.
         store: Where its answers are kept; None keeps none.
+        hardware: The machine, to measure the speed of both; None measures none, where it would say nothing.
         progress: Told the cases done.
 
     Raises:
         EngineError: A runtime failed, or the two have different vocabularies.
         QueryFileError: No case fits the context.
     """
+    run = _Run(cases, prompts, tokenizer, candidate, hardware, progress)
+    found = _found(reference, store, run)
+    return replace(found, speed=run.speed(candidate))
 
-    def against(session: Session) -> Quality:
-        return verify(cases, prompts, tokenizer, candidate=candidate, reference=session, progress=progress)
 
+@dataclass(frozen=True)
+class _Run:
+    """What is the same wherever the reference's answers come from."""
+
+    cases: Sequence[Case]
+    prompts: Sequence[Prompt]
+    tokenizer: Tokenizer
+    candidate: Session
+    hardware: str | None
+    progress: Progress | None
+
+    def against(self, reference: Session) -> Quality:
+        return verify(
+            self.cases, self.prompts, self.tokenizer,
+            candidate=self.candidate, reference=reference, progress=self.progress,
+        )  # fmt: skip
+
+    def speed(self, session: Session) -> Speed | None:
+        return measure_speed(session, self.hardware) if self.hardware else None
+
+    def computed(self, reference: Session, why: str) -> Beside:
+        return Beside(self.against(reference), f"computed; not kept: {why}", reference_speed=self.speed(reference))
+
+
+def _found(reference: Reference, store: ReferenceStore | None, run: _Run) -> Beside:
     if store is None or reference.engine not in KNOWN_ENGINES:
         why = "the cache was not to be used" if store is None else f"what {reference.engine} runs on is not known"
         with reference.open() as session:
-            return Beside(against(session), f"computed; not kept: {why}")
-    key = reference_key(reference.content, prompts, tokenizer.special.eos_ids, candidate)
-    found = store.find(key)
-    if found is not None:
-        with found as record:
+            return run.computed(session, why)
+    # Speeds are kept beside the answers: a run that is to tell them does not take those that have none.
+    content = {**reference.content, "timed": run.hardware}
+    key = reference_key(content, run.prompts, run.tokenizer.special.eos_ids, run.candidate)
+    kept = store.find(key)
+    if kept is not None:
+        with kept as record:
             try:
-                return Beside(against(ReplayedSession(record)), f"from the cache, computed {record.recorded}", True)
+                quality = run.against(ReplayedSession(record))
+                answers = f"from the cache, computed {record.recorded}"
+                return Beside(quality, answers, True, reference_speed=Speed.from_dict(record.notes.get("speed")))
             except RecordError:
                 # It was taken through other steps than this version takes.
                 store.discard(key)
-    return _computed(reference, store, key, against)
+    return _computed(reference, store, key, run)
 
 
-def _computed(reference: Reference, store: ReferenceStore, key: str, against: Callable[[Session], Quality]) -> Beside:
+def _computed(reference: Reference, store: ReferenceStore, key: str, run: _Run) -> Beside:
     """Run the reference, and keep what it answers if that can be written."""
     with ExitStack() as stack:
         session = stack.enter_context(reference.open())
@@ -110,18 +147,18 @@ def _computed(reference: Reference, store: ReferenceStore, key: str, against: Ca
             part = stack.enter_context(store.part(key))
             writer = RecordWriter(part, max_bytes=store.max_bytes)
         except OSError as e:
-            return Beside(against(session), _not_kept(e))
+            return run.computed(session, e.strerror or str(e))
         recording = RecordingSession(session, writer)
-        quality = against(recording)
-        if recording.failure is not None:
-            return Beside(quality, _not_kept(recording.failure))
-        try:
-            writer.finish(recording, datetime.now(timezone.utc).isoformat(timespec="seconds"))
-            store.keep(key, part)
-        except OSError as e:
-            return Beside(quality, _not_kept(e))
-        return Beside(quality, "computed, and kept")
-
-
-def _not_kept(error: OSError) -> str:
-    return f"computed; not kept: {error.strerror or error}"
+        quality = run.against(recording)
+        speed = run.speed(session)
+        failure = recording.failure
+        if failure is None:
+            try:
+                notes = {"speed": speed.to_dict() if speed else None}
+                writer.finish(recording, datetime.now(timezone.utc).isoformat(timespec="seconds"), notes)
+                store.keep(key, part)
+            except OSError as e:
+                failure = e
+        why = "" if failure is None else failure.strerror or str(failure)
+        answers = f"computed; not kept: {why}" if failure else "computed, and kept"
+        return Beside(quality, answers, reference_speed=speed)
