@@ -54,3 +54,29 @@ def test_a_pool_larger_than_memory_is_refused_in_one_line() -> None:
     with pytest.raises(InputError, match=r"no memory for the KV cache of 1000 slots.*fewer slots") as e:
         KvPool(1, 1000, 1 << 20, 1 << 20, 1 << 10)
     assert "\n" not in str(e.value)
+
+
+def test_a_slot_goes_out_and_comes_back_into_another() -> None:
+    pool = KvPool(layers=2, n_slots=3, kv_heads=2, max_context=8, head_dim=4)
+    chance = np.random.default_rng(0)
+    for layer in range(2):
+        for part in ("key", "value"):
+            pool.view(layer, part, 0, 1)[...] = chance.normal(size=(1, 2, 8, 4))
+    kv = pool.read(0, 5)
+    assert kv.shape == (2, 2, 2, 5, 4)
+    pool.write(2, kv)
+    for layer in range(2):
+        for part in ("key", "value"):
+            assert np.array_equal(pool.view(layer, part, 2, 1)[0, :, :5], pool.view(layer, part, 0, 1)[0, :, :5])
+            assert not pool.view(layer, part, 2, 1)[0, :, 5:].any()
+
+
+@pytest.mark.parametrize("shape", [(2, 2, 2, 9, 4), (2, 2, 3, 5, 4), (1, 2, 2, 5, 4), (2, 2, 2, 5), (0,)])
+def test_kv_of_another_model_is_refused(shape: tuple[int, ...]) -> None:
+    pool = KvPool(layers=2, n_slots=3, kv_heads=2, max_context=8, head_dim=4)
+    with pytest.raises(EngineError):
+        pool.write(0, np.zeros(shape, np.float32))
+    with pytest.raises(EngineError):
+        pool.write(0, np.zeros((2, 2, 2, 5, 4)))
+    with pytest.raises(EngineError):
+        pool.read(3, 1)

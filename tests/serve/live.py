@@ -18,7 +18,7 @@ from chipwise.serve.http.service import Service
 from chipwise.serve.http_server import HttpServer
 from chipwise.serve.listener import bind, listen, url_of
 from chipwise.serve.served_model import ServedModel
-from chipwise.serve.server import make_service
+from chipwise.serve.server import keep_prompts, make_service
 from chipwise.serve.settings import ServeSettings
 
 
@@ -37,6 +37,10 @@ class Live:
         session = self.service.model.session
         assert isinstance(session, NullSession)
         return session
+
+    def keep_prompts(self) -> None:
+        """What the server does with its prompts once its loop has ended."""
+        keep_prompts(self.service)
 
     def metric(self, name: str) -> float:
         lines = self.http.get("/metrics").text.splitlines()

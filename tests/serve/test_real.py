@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import openai
+import psutil
 import pytest
 
 from chipwise.cli.main import main
@@ -141,3 +143,44 @@ def test_a_shared_system_prompt_is_computed_once_and_answers_are_the_same(bundle
     assert cached[0] == 0
     assert all(count > 0.5 * one["usage"]["prompt_tokens"] for count, one in zip(cached[1:], reused[1:], strict=True))
     assert [one["usage"]["prompt_tokens_details"]["cached_tokens"] for one in computed] == [0, 0, 0]
+
+
+def test_kept_prompts_give_the_answer_that_a_prefill_would(bundle: Path, tmp_path: Path) -> None:
+    text = "Turn on the light in the kitchen and close the blinds. " * 4
+    body = {"messages": [{"role": "user", "content": text}], "temperature": 0, "max_tokens": 12, "logprobs": True}
+    answers = []
+    for _ in range(2):
+        model = open_model(bundle, n_slots=3, max_context=512, threads=1)
+        with live(model, kept_prompts=tmp_path / "kept") as server:
+            answers.append(server.http.post("/v1/chat/completions", json=body).json())
+        server.keep_prompts()
+        model.session.close()
+    assert answers[0]["choices"] == answers[1]["choices"]
+    first, second = (answer["usage"]["prompt_tokens_details"]["cached_tokens"] for answer in answers)
+    assert first == 0
+    assert second == answers[1]["usage"]["prompt_tokens"] - 2
+
+
+def test_ten_thousand_tokens_take_no_memory(bundle: Path) -> None:
+    model = open_model(bundle, n_slots=6, max_context=512, threads=1)
+    process, chance = psutil.Process(), np.random.default_rng(0)
+    with live(model, reserved_slots=1, parking_slots=1) as server:
+
+        def generate(tokens: float) -> None:
+            end = server.metric("chipwise_generated_tokens_total") + tokens
+            while server.metric("chipwise_generated_tokens_total") < end:
+                prompts = [chance.integers(0, 200, 60).tolist() for _ in range(4)]
+                bodies = [{"prompt": prompt, "max_tokens": 450, "temperature": 1.5} for prompt in prompts]
+                with ThreadPoolExecutor(4) as pool:
+                    answers = pool.map(lambda body: server.http.post("/v1/completions", json=body), bodies)
+                    assert all(answer.status_code == 200 for answer in answers)
+
+        # All slots have been full once: the system gives memory to a page when it is first written.
+        generate(3000)
+        for slot in range(6):
+            fill(model.session, slot, np.zeros(512, np.int64), 0, 512)
+        generate(500)
+        before_bytes = process.memory_info().rss
+        generate(10_000)
+        assert process.memory_info().rss - before_bytes < 2 << 20
+    model.session.close()

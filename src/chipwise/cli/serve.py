@@ -67,6 +67,11 @@ def _finite(_: click.Context, option: click.Parameter, value: float | None) -> f
     help="File of API keys, each with a client and the most urgent priority it may ask for.",
 )
 @click.option(
+    "--keep-prompts",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder where the KV of recent prompts outlives the server.",
+)
+@click.option(
     "--request-timeout",
     type=click.FloatRange(0, min_open=True),
     callback=_finite,
@@ -92,6 +97,7 @@ def serve(
     reserve: int | None,
     parking: int | None,
     keys_file: Path | None,
+    keep_prompts: Path | None,
     request_timeout: float | None,
     grace: float,
     **board: Any,
@@ -109,6 +115,7 @@ def serve(
         reserved_slots=extra if reserve is None else reserve,
         parking_slots=extra if parking is None else parking,
         request_timeout_s=request_timeout,
+        kept_prompts=keep_prompts,
         grace_s=grace,
     )
     keys = None if keys_file is None else read_keys(keys_file)

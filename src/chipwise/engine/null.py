@@ -170,6 +170,19 @@ class NullSession:
         self._slots[target] = _Slot(held.tokens[:tokens], held.hashes[: tokens + 1])
         self.moves += 1
 
+    def save_slot(self, slot: int, tokens: int) -> npt.NDArray[np.float32]:
+        """See ``SavesSlots``: the tokens themselves."""
+        held = self._slots[slot].tokens
+        if tokens > len(held):
+            raise EngineError(f"slot {slot} holds {len(held)} tokens, {tokens} were to be saved")
+        return np.array(held[:tokens], np.float32)
+
+    def load_slot(self, slot: int, kv: npt.NDArray[np.float32]) -> None:
+        """See ``SavesSlots``."""
+        self._slots[slot] = _Slot()
+        for token in kv.tolist():
+            self._slots[slot].extend(int(token))
+
     def close(self) -> None:
         """Refuse further steps."""
         self.closed = True

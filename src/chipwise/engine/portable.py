@@ -88,6 +88,14 @@ class PortableSession:
             raise EngineError("the session is closed")
         self._pool.move(source, target, tokens)
 
+    def save_slot(self, slot: int, tokens: int) -> npt.NDArray[np.float32]:
+        """See ``SavesSlots``."""
+        return self._pool.read(slot, tokens)
+
+    def load_slot(self, slot: int, kv: npt.NDArray[np.float32]) -> None:
+        """See ``SavesSlots``."""
+        self._pool.write(slot, kv)
+
     def explain(self, symptom: Symptom) -> str | None:
         """What the graphs' runtime knows about such logits; see ``KnowsFaults``."""
         for graph in (self._prefill, self._decode):

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+import numpy as np
+import numpy.typing as npt
+
 from chipwise.engine.batch import Batch, StepOutput
 
 
@@ -59,6 +62,27 @@ class PaddedPrefill(Protocol):
     @property
     def whole_tokens(self) -> int:
         """That length; 1 if it is not fixed."""
+        ...
+
+
+@runtime_checkable
+class SavesSlots(Protocol):
+    """A session whose KV can be taken out of a slot and put back later, in another process too."""
+
+    def save_slot(self, slot: int, tokens: int) -> npt.NDArray[np.float32]:
+        """A copy of the KV of a slot's first tokens, of whatever shape.
+
+        Raises:
+            EngineError: There is no such slot, or it holds fewer tokens.
+        """
+        ...
+
+    def load_slot(self, slot: int, kv: npt.NDArray[np.float32]) -> None:
+        """Put KV that ``save_slot`` gave into a slot.
+
+        Raises:
+            EngineError: It is another model's, or does not fit.
+        """
         ...
 
 

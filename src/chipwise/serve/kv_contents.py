@@ -96,6 +96,24 @@ class KvContents:
         for slot in slots:
             self._held[slot] = None
 
+    def prompts(self) -> list[tuple[int, npt.NDArray[np.int64]]]:
+        """What is worth keeping beyond the process: slots and the tokens fed to them, the last used first.
+
+        One that another one begins with is not among them.
+        """
+        found: list[tuple[int, _Held]] = []
+        by_length = [(slot, held) for slot, held in enumerate(self._held) if held and held.fed >= _WORTH_KEEPING_TOKENS]
+        for slot, held in sorted(by_length, key=lambda one: -one[1].fed):
+            if all(other.common(held.tokens[: held.fed]) < held.fed for _, other in found):
+                found.append((slot, held))
+        found.sort(key=lambda one: -one[1].used)
+        return [(slot, held.tokens[: held.fed]) for slot, held in found]
+
+    def put(self, slot: int, tokens: npt.NDArray[np.int64]) -> None:
+        """A slot that nobody holds was filled with the KV of a prompt."""
+        self._clock += 1
+        self._held[slot] = _Held(tokens, len(tokens), self._clock)
+
     def forget(self) -> None:
         """No slot holds anything defined."""
         self._held = [None] * len(self._held)

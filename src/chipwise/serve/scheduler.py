@@ -12,6 +12,7 @@ from chipwise.engine.batch import Batch
 from chipwise.serve.ageing import Ageing
 from chipwise.serve.chunks import ChunkRule
 from chipwise.serve.fair_shares import GENERATED_WEIGHT, PROMPT_WEIGHT, FairShares
+from chipwise.serve.kv_contents import KvContents
 from chipwise.serve.limits import Limits
 from chipwise.serve.priority import Priority
 from chipwise.serve.roster import Roster
@@ -107,6 +108,11 @@ class Scheduler:
     def n_displaced(self) -> tuple[int, int]:
         """How often a sequence was parked, and how often one lost its KV."""
         return self._roster.n_parkings, self._roster.n_evictions
+
+    @property
+    def contents(self) -> KvContents:
+        """What the slots hold. To be changed only while nothing runs."""
+        return self._roster.contents
 
     @property
     def n_reused(self) -> int:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import gc
+import logging
+import platform
 import socket
 import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
+from importlib.metadata import version
 from pathlib import Path
 
 from chipwise.bundle import Bundle, open_bundle
 from chipwise.engine.session import PaddedPrefill
-from chipwise.errors import BundleError, EngineError
+from chipwise.errors import BundleError, ChipwiseError, EngineError
 from chipwise.files import sha256_bytes
 from chipwise.serve.board_option import BoardSettings, open_board
 from chipwise.serve.chunks import ChunkRule
@@ -23,6 +26,7 @@ from chipwise.serve.http.app import create_app
 from chipwise.serve.http.keys import Keys
 from chipwise.serve.http.service import Service
 from chipwise.serve.http_server import HttpServer
+from chipwise.serve.kept_prompts import restore, save
 from chipwise.serve.listener import bind, listen, url_of
 from chipwise.serve.loop import Loop
 from chipwise.serve.metrics import Metrics
@@ -38,6 +42,9 @@ from chipwise.serve.vocabulary import Vocabulary
 _LAST_STEP_S = 5.0
 # A slot of this many tokens suits most models and boards; longer ones are asked for.
 _DEFAULT_CONTEXT = 4096
+
+
+_logger = logging.getLogger(__name__)
 
 
 def _nothing(*_: object) -> None:
@@ -158,6 +165,7 @@ def run_server(
         server.run(sockets=[listener])
     finally:
         if service.loop.stop(_LAST_STEP_S):
+            keep_prompts(service)
             model.session.close()
     if service.loop.broken is not None:
         raise EngineError("the serving loop broke", remedy="see the log") from service.loop.broken
@@ -201,7 +209,28 @@ def make_service(
     runner = Runner(model, scheduler, metrics, vocabulary, clock, limits)
     if hardware is not None:
         metrics.collect(HardwareCollector(hardware))
-    return Service(model, vocabulary, Loop(runner, when_broken), metrics, clock, settings, keys, hardware)
+    contents = scheduler.contents
+    if settings.kept_prompts is not None and model.reuses_prefixes:
+        restore(settings.kept_prompts, _kv_identity(model), session, contents)
+    return Service(model, vocabulary, Loop(runner, when_broken), metrics, clock, settings, keys, hardware, contents)
+
+
+def keep_prompts(service: Service) -> None:
+    """Let the prompts in the slots outlive the server, if it is set so. To be called once the loop has ended."""
+    folder, contents = service.settings.kept_prompts, service.contents
+    if folder is None or contents is None or service.loop.broken is not None:
+        return
+    try:
+        save(folder, _kv_identity(service.model), service.model.session, contents)
+    except ChipwiseError as e:
+        # The server ends all the same; the next one starts without.
+        _logger.warning("prompts are not kept: %s", e)
+
+
+def _kv_identity(model: ServedModel) -> str:
+    """What KV depends on, to the last bit."""
+    versions = [f"{name} {version(name)}" for name in ("chipwise", "onnxruntime", "numpy")]
+    return "; ".join([model.name, str(model.fingerprint), *versions, platform.machine(), platform.node()])
 
 
 def _own_context(bundle: Bundle) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,7 @@ class ServeSettings:
         max_body_bytes: The largest request body that is read.
         body_timeout_s: How long a body may take to arrive.
         request_timeout_s: How long an answer may take, waiting included; None for as long as it takes.
+        kept_prompts: Folder of the KV that outlives the server; None keeps none.
         grace_s: How long requests may go on once the server is told to end.
     """
 
@@ -33,4 +35,5 @@ class ServeSettings:
     max_body_bytes: int = 8 << 20
     body_timeout_s: float = 30.0
     request_timeout_s: float | None = None
+    kept_prompts: Path | None = None
     grace_s: float = 30.0

@@ -75,6 +75,14 @@ class FusedSession:
         self._open_session()
         self._pool.move(source, target, tokens)
 
+    def save_slot(self, slot: int, tokens: int) -> npt.NDArray[np.float32]:
+        """See ``SavesSlots``."""
+        return self._pool.read(slot, tokens)
+
+    def load_slot(self, slot: int, kv: npt.NDArray[np.float32]) -> None:
+        """See ``SavesSlots``."""
+        self._pool.write(slot, kv)
+
     def close(self) -> None:
         """Give all memory back."""
         self._bindings.clear()

@@ -20,6 +20,7 @@ from chipwise.serve.http.guard import client_of
 from chipwise.serve.http.keys import Keys
 from chipwise.serve.http.respond import AnswerResponse
 from chipwise.serve.http.urgency import from_headers
+from chipwise.serve.kv_contents import KvContents
 from chipwise.serve.loop import Loop
 from chipwise.serve.mailbox import Mailbox
 from chipwise.serve.metrics import Metrics
@@ -60,6 +61,7 @@ class Service:
         settings: The server's settings.
         keys: Who may ask; None lets everybody.
         hardware: What it runs on; None if nobody looks.
+        contents: What the session's slots hold, to be kept at the end.
     """
 
     model: ServedModel
@@ -70,6 +72,7 @@ class Service:
     settings: ServeSettings
     keys: Keys | None = None
     hardware: Hardware | None = None
+    contents: KvContents | None = None
 
     def check_model(self, name: str | None) -> None:
         """Check that a request means this model; one that names none does.

@@ -1,0 +1,129 @@
+"""Kept prompts: KV that outlives the server, so that a conversation goes on after a restart without a prefill.
+
+A file holds one prompt: a line of JSON (whose it is, how many tokens, the KV's shape, a digest of what follows), the
+tokens as int64 and the KV as float32, little-endian.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from chipwise.engine.session import SavesSlots, Session
+from chipwise.errors import ChipwiseError, InputError
+from chipwise.files import read_bounded, sha256_bytes, write_atomic, writing
+from chipwise.serve.kv_contents import KvContents
+
+_SUFFIX = ".kv"
+_FORMAT = 1
+# More than any model's KV of its longest context here; a file beyond it is none of ours.
+_MAX_BYTES = 8 << 30
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class _Head:
+    format: int
+    identity: str
+    tokens: int
+    shape: tuple[int, ...]
+    sha256: str
+
+
+def save(folder: Path, identity: str, session: Session, contents: KvContents) -> int:
+    """Keep the prompts that lie in the slots; what else was kept for this model goes.
+
+    Args:
+        folder: Where; made if it is not there.
+        identity: What the KV depends on: the model, the runtime, the machine.
+        session: The session, between two steps.
+        contents: What its slots hold.
+
+    Returns:
+        How many were written.
+
+    Raises:
+        OutputError: The folder cannot be written, or the disk is full. What was there before is whole.
+    """
+    if not isinstance(session, SavesSlots):
+        return 0
+    with writing(folder):
+        # What people said is nobody else's to read.
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    kept = set()
+    for slot, tokens in contents.prompts():
+        kv = np.ascontiguousarray(session.save_slot(slot, len(tokens)), "<f4")
+        body = np.ascontiguousarray(tokens, "<i8").tobytes() + kv.tobytes()
+        head = _Head(_FORMAT, identity, len(tokens), kv.shape, sha256_bytes(body))
+        name = sha256_bytes(identity.encode() + body[: 8 * len(tokens)])[:32] + _SUFFIX
+        write_atomic(folder / name, json.dumps(asdict(head)).encode() + b"\n" + body)
+        kept.add(name)
+    for path in folder.glob(f"*{_SUFFIX}"):
+        if path.name not in kept:
+            with writing(path):
+                path.unlink(missing_ok=True)
+    return len(kept)
+
+
+def restore(folder: Path, identity: str, session: Session, contents: KvContents) -> int:
+    """Put kept prompts back into slots, before the first request.
+
+    One that is not whole, or not of this model, is named in the log and left out.
+
+    Returns:
+        How many are in the slots.
+    """
+    if not isinstance(session, SavesSlots) or not folder.is_dir():
+        return 0
+    # The first slots are taken by the first requests: fill them from the other end.
+    free, count = list(range(session.n_slots)), 0
+    for tokens, kv in _whole(folder, identity, session):
+        if not free:
+            break
+        slot = free.pop()
+        try:
+            session.load_slot(slot, kv)
+        except ChipwiseError as e:
+            _logger.warning("a kept prompt is left out: %s", e)
+            continue
+        contents.put(slot, tokens)
+        count += 1
+    return count
+
+
+def _whole(
+    folder: Path, identity: str, session: Session
+) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]]:
+    for path in sorted(folder.glob(f"*{_SUFFIX}")):
+        try:
+            yield _read(path, identity, session)
+        except InputError as e:
+            _logger.warning("a kept prompt is left out: %s", e)
+
+
+def _read(path: Path, identity: str, session: Session) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
+    where = str(path)
+    line, _, body = read_bounded(path, _MAX_BYTES).partition(b"\n")
+    try:
+        fields = json.loads(line)
+        head = _Head(**{**fields, "shape": tuple(fields["shape"])})
+    except (ValueError, TypeError, KeyError) as e:
+        raise InputError("no kept prompt", where=where, remedy="delete it") from e
+    if (head.format, head.identity) != (_FORMAT, identity):
+        raise InputError("it is another model's, runtime's or machine's", where=where, remedy="delete it")
+    if sha256_bytes(body) != head.sha256:
+        raise InputError("it is truncated or altered", where=where, remedy="delete it")
+    tokens = np.frombuffer(body, "<i8", head.tokens).astype(np.int64)
+    if head.tokens > session.max_context or tokens.min() < 0 or tokens.max() >= session.vocab_size:
+        raise InputError(
+            f"its {head.tokens} tokens do not fit a slot", where=where, remedy="serve with a longer context"
+        )
+    kv = np.frombuffer(body, "<f4", offset=8 * head.tokens).reshape(head.shape).astype(np.float32)
+    return tokens, kv

@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from chipwise.engine.batch import Batch
+from chipwise.engine.null import NullOptions, NullSession
+from chipwise.errors import OutputError
+from chipwise.serve import kept_prompts
+from chipwise.serve.kv_contents import KvContents
+from tests.serve.fakes import null_model, says
+from tests.serve.live import live
+from tests.serve.test_kv_contents import SYSTEM, sequence
+
+OTHER = range(3000, 3080)
+
+
+def null(n_slots: int = 3, max_context: int = 256) -> NullSession:
+    return NullSession(n_slots, max_context, NullOptions(vocab_size=5000))
+
+
+def filled(*prompts: range) -> tuple[NullSession, KvContents]:
+    """A session with a prompt a slot."""
+    session, contents = null(), KvContents(3)
+    for slot, prompt in enumerate(prompts):
+        one = sequence(prompt, slot=slot)
+        contents.enter(one, range(0))
+        session.step(Batch(slot, one.tokens[None, : one.known], np.array([0])))
+        contents.fed(one, 0, one.known)
+    return session, contents
+
+
+def kept(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*"))
+
+
+def test_prompts_come_back_into_another_session(tmp_path: Path) -> None:
+    assert kept_prompts.save(tmp_path / "kept", "m", *filled(SYSTEM, OTHER)) == 2
+    session, contents = null(), KvContents(3)
+    assert kept_prompts.restore(tmp_path / "kept", "m", session, contents) == 2
+    assert {tuple(session.held(slot)) for slot in (1, 2)} == {tuple(SYSTEM), tuple(OTHER)}
+    again = sequence(SYSTEM, range(9), slot=0)
+    (move,) = contents.enter(again, range(1))
+    assert (move.tokens, again.past) == (100, 100)
+    assert session.held(move.source) == list(SYSTEM)
+    if os.name == "posix":
+        assert (tmp_path / "kept").stat().st_mode & 0o077 == 0
+
+
+def test_one_that_another_begins_with_and_a_short_one_are_not_kept(tmp_path: Path) -> None:
+    assert kept_prompts.save(tmp_path, "m", *filled(SYSTEM, SYSTEM[:80], range(4000, 4020))) == 1
+
+
+def test_what_is_no_longer_in_a_slot_goes(tmp_path: Path) -> None:
+    kept_prompts.save(tmp_path, "m", *filled(SYSTEM))
+    before = kept(tmp_path)
+    kept_prompts.save(tmp_path, "m", *filled(OTHER))
+    assert len(kept(tmp_path)) == 1
+    assert kept(tmp_path) != before
+
+
+def _cut(data: bytes) -> bytes:
+    return data[:-1]
+
+
+def _flip(data: bytes) -> bytes:
+    return data[:-1] + bytes([data[-1] ^ 1])
+
+
+def _change_a_token(data: bytes) -> bytes:
+    place = data.index(b"\n") + 1
+    return data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]
+
+
+def _other_fields(data: bytes) -> bytes:
+    return json.dumps({"format": 1}).encode() + data[data.index(b"\n") :]
+
+
+@pytest.mark.parametrize("spoil", [_cut, _flip, _change_a_token, _other_fields, lambda data: b"", lambda data: b"{}\n"])
+def test_what_is_not_whole_is_named_and_left_out(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, spoil: Callable[[bytes], bytes]
+) -> None:
+    kept_prompts.save(tmp_path, "m", *filled(SYSTEM, OTHER))
+    path = kept(tmp_path)[0]
+    path.write_bytes(spoil(path.read_bytes()))
+    with caplog.at_level(logging.WARNING):
+        assert kept_prompts.restore(tmp_path, "m", null(), KvContents(3)) == 1
+    assert str(path) in caplog.text
+
+
+@pytest.mark.parametrize(("identity", "context"), [("another", 256), ("m", 90)])
+def test_another_model_or_a_shorter_context_takes_nothing(tmp_path: Path, identity: str, context: int) -> None:
+    kept_prompts.save(tmp_path, "m", *filled(SYSTEM))
+    assert kept_prompts.restore(tmp_path, identity, null(max_context=context), KvContents(3)) == 0
+
+
+def test_a_folder_that_is_not_there_holds_nothing_and_one_that_cannot_be_made_is_said(tmp_path: Path) -> None:
+    assert kept_prompts.restore(tmp_path / "none", "m", null(), KvContents(3)) == 0
+    (tmp_path / "file").touch()
+    with pytest.raises(OutputError):
+        kept_prompts.save(tmp_path / "file", "m", *filled(SYSTEM))
+
+
+def test_a_server_goes_on_where_the_last_one_ended(tmp_path: Path) -> None:
+    body = {"prompt": "s" * 100 + "\n", "temperature": 0}
+    cached = []
+    for _ in range(2):
+        with live(null_model(2, next_token=says("ok")), kept_prompts=tmp_path / "kept") as server:
+            answer = server.http.post("/v1/completions", json=body).json()
+            cached.append(answer["usage"]["prompt_tokens_details"]["cached_tokens"])
+            assert answer["choices"][0]["text"] == "ok"
+            server.server.drain()
+            server.thread.join(5)
+        server.keep_prompts()
+    assert cached == [0, 99]
