@@ -25,6 +25,7 @@ from benchmarks.results import (
     WriteMemory,
     load,
 )
+from benchmarks.serving_results import Serving, serving
 from benchmarks.verify_results import VerifyTime, verify_time
 
 PAGE = ROOT / "docs" / "benchmarks.md"
@@ -39,6 +40,7 @@ def render(results: Path = RESULTS, tried: Path = TRIED) -> str:
     parts += _section(results / "decode_prefill.json", DecodePrefill, decode_prefill)
     parts += _section(results / "drift.json", Drift, engine_drift)
     parts += _section(results / "build_time.json", BuildTime, build_time)
+    parts += _section(results / "serving.json", Serving, serving)
     parts += _section(results / "verify_time.json", VerifyTime, verify_time)
     parts += _section(results / "rockchip.json", Rockchip, rockchip)
     parts += _section(results / "rockchip_decoders.json", RockchipDecoders, rockchip_decoders)

@@ -28,6 +28,10 @@ from benchmarks.results import (
     WriteMemory,
     Written,
 )
+from benchmarks.serving_results import (
+    Rate as ServingRate,
+)
+from benchmarks.serving_results import ServedOutcome, Serving, SharedPrompt, Streams, Urgent, verdicts
 from benchmarks.summary import rate, ratios
 from benchmarks.verify_results import VerifyRun, VerifyTime
 from benchmarks.workload import Workload
@@ -85,6 +89,35 @@ def verify_time() -> VerifyTime:
     )
     return VerifyTime(
         "2026-01-02", "tiny", MACHINE, "w4a16", 100, 0.5, 3, alone, computed, kept, 19_000_000, 30.0, True
+    )
+
+
+def serving() -> Serving:
+    outcomes = tuple(
+        ServedOutcome(
+            name,
+            title,
+            (0.5, 0.7),
+            (Urgent((0.1, 0.1), (0.11, 0.13), 100.0, 80.0, 0.2),),
+            (
+                Streams(1, ServingRate(speed, speed, speed, (speed,))),
+                Streams(8, ServingRate(3 * speed, 1.0, 9.0, (3 * speed,))),
+            ),
+            SharedPrompt((1.0,), (0.1,), (600,)),
+        )
+        for name, title, speed in (("chipwise", "chipwise", 90.0), ("llama_server", "llama.cpp", 100.0))
+    )
+    return Serving(
+        "2026-01-02",
+        "tiny",
+        MACHINE,
+        "1 (abc)",
+        2,
+        1024,
+        20.0,
+        outcomes,
+        (Missing("third", "absent"),),
+        verdicts(outcomes),
     )
 
 

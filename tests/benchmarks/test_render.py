@@ -19,6 +19,7 @@ def results(tmp_path: Path) -> Path:
     save(samples.rockchip_emulation(), tmp_path / "rockchip_emulation.json")
     save(samples.rockchip_repair(), tmp_path / "rockchip_repair.json")
     save(samples.verify_time(), tmp_path / "verify_time.json")
+    save(samples.serving(), tmp_path / "serving.json")
     save(samples.build_time(), tmp_path / "build_time.json")
     save(samples.write_memory(), tmp_path / "write_memory.json")
     (tmp_path / "tried.md").write_text("## What was tried\n\nThis and that.\n")
@@ -38,6 +39,9 @@ def test_the_page_shows_rates_ratios_goals_and_what_is_missing(results: Path) ->
     assert "| algorithm mmse | failed | failed |  | 0 values |  |" in page
     assert "Asked for: 0.99 of both cosines, reached." in page
     assert "| read | 1.5 | 100 MB | a model |" in page
+    assert "| chipwise | 100 ms | 1.20 | 1.29 | 1.30 | 2 | 1.00 |" in page
+    assert "| tokens/s at 8 streams, over the peer's | **0.90** | at least 1.0 | missed |" in page
+    assert "| shared prompt, second TTFT over first | **0.10** | at most 0.15 | met |" in page
     assert "goal: under 90 s, met" in page
     assert "| beside the reference, its answers kept | 5.0 (4.5-6.0) | 7.0 |" in page
     assert "| fused | 500 MB | 150 MB | 0.30 | 0 MB |" in page
@@ -52,7 +56,7 @@ def test_a_bundle_that_failed_its_gate_is_named(results: Path) -> None:
 
 def test_what_was_not_run_is_said_to_be_not_run(tmp_path: Path) -> None:
     page = render.render(tmp_path, tmp_path / "none.md")
-    assert page.count("Not run: `python -m benchmarks.") == 10
+    assert page.count("Not run: `python -m benchmarks.") == 11
 
 
 def test_check_tells_an_old_page(results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
