@@ -67,6 +67,12 @@ def _finite(_: click.Context, option: click.Parameter, value: float | None) -> f
     help="File of API keys, each with a client and the most urgent priority it may ask for.",
 )
 @click.option(
+    "--sinks",
+    type=click.IntRange(0),
+    help="Let texts outgrow --context: so many first tokens stay, and the oldest after them give way.  "
+    "[default: they end there]",
+)
+@click.option(
     "--keep-prompts",
     type=click.Path(path_type=Path, file_okay=False),
     help="Folder where the KV of recent prompts outlives the server.",
@@ -97,6 +103,7 @@ def serve(
     reserve: int | None,
     parking: int | None,
     keys_file: Path | None,
+    sinks: int | None,
     keep_prompts: Path | None,
     request_timeout: float | None,
     grace: float,
@@ -115,6 +122,7 @@ def serve(
         reserved_slots=extra if reserve is None else reserve,
         parking_slots=extra if parking is None else parking,
         request_timeout_s=request_timeout,
+        sinks=sinks,
         kept_prompts=keep_prompts,
         grace_s=grace,
     )

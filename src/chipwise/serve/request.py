@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chipwise.serve.priority import Priority
+from chipwise.serve.ring import Ring
 from chipwise.serve.sampling import SamplingParams
 
 
@@ -18,13 +19,14 @@ class Request:
     Attributes:
         id: Its name towards the client and in logs.
         prompt: Token ids, int64 ``[n]``, at least one.
-        max_tokens: The most tokens the answer may have, at least one; prompt and answer together fit the context.
+        max_tokens: The most tokens the answer may have, at least one; without a ring both fit the context.
         sampling: How tokens are chosen.
         stop: Strings that end the answer and are not part of it.
         arrived_s: When it came, on the server's clock.
         priority: How urgent it is.
         deadline_s: When the answer is of no use any more, on the server's clock; None for never.
         client: Whose it is: clients share the model evenly.
+        ring: How it goes on when its slot is full; None if prompt and answer fit it.
     """
 
     id: str
@@ -36,3 +38,4 @@ class Request:
     priority: Priority = Priority.NORMAL
     deadline_s: float | None = None
     client: str = ""
+    ring: Ring | None = None

@@ -59,6 +59,8 @@ class Roster:
     def arrange(self, now_s: float, limits: Limits) -> list[Move]:
         """Let those run who should; the moves this takes."""
         self._moves = []
+        for sequence in [one for one in self.pool.holding if one.turned]:
+            self._let_go(sequence)
         most = self.max_running if limits.max_batch is None else max(1, min(limits.max_batch, self.max_running))
         while len(self.pool.active) > most:
             self._displace(self._least_urgent(self.pool.active, now_s), now_s)
@@ -150,13 +152,15 @@ class Roster:
 
     def _evict(self, victim: Sequence, now_s: float) -> None:
         """Take a sequence's slot and KV: it waits, and all its tokens are fed again."""
-        was_parked = victim in self.pool.parked
-        self._do(self.pool.release(victim))
-        victim.past = 0
-        if not was_parked:
+        if victim not in self.pool.parked:
             victim.since_s = now_s
         self.n_evictions += 1
-        self._room.put_back(victim)
+        self._let_go(victim)
+
+    def _let_go(self, sequence: Sequence) -> None:
+        self._do(self.pool.release(sequence))
+        sequence.past, sequence.turned = 0, False
+        self._room.put_back(sequence)
 
     def _least_urgent(self, sequences: Several[Sequence], now_s: float) -> Sequence:
         """The least urgent; of equals one of the client that was served most, and of these the last that came."""

@@ -187,7 +187,7 @@ class Runner:
         now_s = self._clock()
         with self._lock:
             expired = self._scheduler.expired(now_s)
-        return [(self._live[sequence], Failure(_too_late(sequence, now_s))) for sequence in expired]
+        return [(self._live[sequence], Failure(_too_late(self._live[sequence], now_s))) for sequence in expired]
 
     def _move(self, moves: list[Move]) -> bool:
         """Copy KV; False if that failed, and everybody who held some was told."""
@@ -208,10 +208,8 @@ class Runner:
             return sum(sequence.past for sequence in self._scheduler.holding)
 
 
-def _too_late(sequence: Sequence, now_s: float) -> DeadlineError:
-    request = sequence.request
-    waited_s = now_s - request.arrived_s
-    said = sequence.known - len(request.prompt)
+def _too_late(ticket: Ticket, now_s: float) -> DeadlineError:
+    waited_s, said = now_s - ticket.sequence.request.arrived_s, ticket.answer.n_tokens
     return DeadlineError(
         f"the deadline passed: {waited_s:.3f} s after it came the request has {said} tokens of its answer",
         remedy="allow more time, ask for fewer tokens, or give it a higher priority",

@@ -27,6 +27,7 @@ class Sequence:
         level: How urgent it counts while it runs: its priority, or what it had risen to when it was let in.
         level_until: Up to how many known tokens it counts so; then it is its priority again.
         serial: Its place in the order of arrival.
+        turned: Whether its ring has turned since it got its slot, so that its tokens are not those that the slot holds.
     """
 
     request: Request
@@ -40,13 +41,13 @@ class Sequence:
     level: Priority = Priority.NORMAL
     level_until: int = 0
     serial: int = 0
+    turned: bool = False
 
     def __post_init__(self) -> None:
         """Take the room for the answer at once: a token allocates nothing."""
-        prompt = self.request.prompt
-        self.tokens = np.empty(len(prompt) + self.request.max_tokens, np.int64)
-        self.tokens[: len(prompt)] = prompt
-        self.known = len(prompt)
+        prompt, ring = self.request.prompt, self.request.ring
+        room = len(prompt) + self.request.max_tokens
+        self._fill(prompt if ring is None else ring.cut(prompt), room if ring is None else min(room, ring.context))
 
     @property
     def remaining(self) -> int:
@@ -54,6 +55,17 @@ class Sequence:
         return self.known - self.past
 
     def append(self, token: int) -> None:
-        """A token was chosen."""
+        """A token was chosen. If its ring is full, what stays has to be fed anew."""
+        ring = self.request.ring
+        if ring is not None and self.known == ring.context:
+            # Into a new array: what a slot holds is remembered by the old one.
+            self._fill(ring.cut(self.tokens), ring.context)
+            self.level_until = self.known
+            self.turned = True
         self.tokens[self.known] = token
         self.known += 1
+
+    def _fill(self, tokens: npt.NDArray[np.int64], room: int) -> None:
+        self.tokens = np.empty(room, np.int64)
+        self.tokens[: len(tokens)] = tokens
+        self.known = len(tokens)

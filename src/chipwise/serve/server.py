@@ -16,7 +16,7 @@ from pathlib import Path
 
 from chipwise.bundle import Bundle, open_bundle
 from chipwise.engine.session import PaddedPrefill
-from chipwise.errors import BundleError, ChipwiseError, EngineError
+from chipwise.errors import BundleError, ChipwiseError, EngineError, InputError
 from chipwise.files import sha256_bytes
 from chipwise.serve.board_option import BoardSettings, open_board
 from chipwise.serve.chunks import ChunkRule
@@ -189,7 +189,16 @@ def make_service(
         clock: The time in seconds.
         keys: Who may ask; None lets everybody.
         hardware: What it runs on, and lets be done; None for no limits.
+
+    Raises:
+        InputError: The settings do not fit the model.
     """
+    if settings.sinks is not None and settings.sinks >= model.session.max_context // 2:
+        raise InputError(
+            f"{settings.sinks} tokens that stay leave no room in a context of {model.session.max_context}",
+            where="--sinks",
+            remedy="keep fewer than half of it",
+        )
     session, metrics, vocabulary = model.session, Metrics(), Vocabulary(model.tokenizer)
     whole_tokens = session.whole_tokens if isinstance(session, PaddedPrefill) else 1
     rules = SchedulerRules(

@@ -26,6 +26,7 @@ from chipwise.serve.mailbox import Mailbox
 from chipwise.serve.metrics import Metrics
 from chipwise.serve.priority import Priority
 from chipwise.serve.request import Request
+from chipwise.serve.ring import Ring
 from chipwise.serve.served_model import ServedModel
 from chipwise.serve.settings import ServeSettings
 from chipwise.serve.vocabulary import Vocabulary
@@ -145,17 +146,19 @@ class Service:
             OverloadedError: As many requests wait as may.
             UnavailableError: The server takes no requests any more.
         """
-        room, wanted = self._room(len(prompt)), fields.wanted_tokens
+        sinks, wanted = self.settings.sinks, fields.wanted_tokens
+        room = self._room(len(prompt), sinks)
         request = Request(
             id=answer_id,
             prompt=np.array(prompt, dtype=np.int64),
-            max_tokens=room if wanted is None else min(wanted, room),
+            max_tokens=room if wanted is None else wanted if sinks is not None else min(wanted, room),
             sampling=fields.sampling,
             stop=fields.stop,
             arrived_s=asked.arrived_s,
             priority=asked.priority,
             deadline_s=asked.deadline_s,
             client=asked.client,
+            ring=None if sinks is None else Ring(self.model.session.max_context, sinks),
         )
         mailbox = Mailbox(at_once=not fields.stream)
         try:
@@ -167,14 +170,16 @@ class Service:
             mailbox, form, answer_id, stream=bool(fields.stream), give_up=lambda: self.loop.cancel(ticket)
         )
 
-    def _room(self, prompt_tokens: int) -> int:
+    def _room(self, prompt_tokens: int, sinks: int | None) -> int:
         context = self.model.session.max_context
         if prompt_tokens == 0:
             raise RequestError("the prompt has no tokens", remedy="send some text", code="empty_prompt")
+        if sinks is not None:
+            return max(context - prompt_tokens, context // 2)
         if prompt_tokens >= context:
             raise RequestError(
                 f"the prompt has {prompt_tokens} tokens, the context holds {context} with the answer",
-                remedy="shorten it, or serve the model with a longer context",
+                remedy="shorten it, or serve the model with a longer --context, or with --sinks",
                 code="context_length_exceeded",
             )
         return context - prompt_tokens
