@@ -76,8 +76,9 @@ async def ask(client: httpx.AsyncClient, prompt: list[int], max_tokens: int, pri
 
 
 def client_of(url: str) -> httpx.AsyncClient:
-    """A client with connections to spare."""
-    return httpx.AsyncClient(base_url=url, timeout=300, limits=httpx.Limits(max_connections=64))
+    """A client that opens a connection a request: servers differ in how long they keep one that is idle."""
+    limits = httpx.Limits(max_connections=64, max_keepalive_connections=0)
+    return httpx.AsyncClient(base_url=url, timeout=300, limits=limits)
 
 
 async def stream_for(
