@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from benchmarks.board_results import RehearsalResult, TelemetryCost, rehearsal, telemetry_cost
 from benchmarks.chip_results import RockchipEmulation, RockchipModels
 from benchmarks.decoder_results import RockchipDecoders, rockchip_decoders
 from benchmarks.model import ROOT
@@ -48,6 +49,8 @@ def render(results: Path = RESULTS, tried: Path = TRIED) -> str:
     parts += _section(results / "rockchip_repair.json", RockchipRepair, rockchip_repair)
     parts += _section(results / "rockchip_emulation.json", RockchipEmulation, rockchip_emulation)
     parts += _section(results / "write_memory.json", WriteMemory, write_memory)
+    parts += _section(results / "telemetry_cost.json", TelemetryCost, telemetry_cost)
+    parts += _section(results / "rehearsal.json", RehearsalResult, rehearsal)
     if tried.exists():
         parts.append(tried.read_text("utf-8"))
     return "\n".join(parts).strip() + "\n"

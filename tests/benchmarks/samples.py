@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from benchmarks.board_results import RehearsalResult, RehearsalRun, Served, TelemetryCost, TelemetryRow
 from benchmarks.chip_results import (
     Agreement,
     Compared,
@@ -160,3 +161,19 @@ def rockchip_repair() -> RockchipRepair:
     )
     case = RepairCase("Two layers.", 0.99, True, rows, ("`a` +10 bytes, +3 cycles",))
     return RockchipRepair("2026-11-30", "rknn-toolkit2 2.5.0", "rk3588", "w8a8", 8, (case,))
+
+
+def telemetry_cost() -> TelemetryCost:
+    return TelemetryCost(
+        "2026-11-30", "a CPU", 2000, 0.5, (TelemetryRow("virtual rk3588", 13, 30, 0.0005, 0.0005),), 0.005, True
+    )
+
+
+def rehearsal() -> RehearsalResult:
+    served = (Served("emergency", 10, 0, 10, 0.3, 0.5, 0.6, 1.8, 1.9),)
+    levels = {"as asked": 0.9, "at most 2 at once": 0.1}
+    held = RehearsalRun(True, 78.0, 0.0, False, 0, 56, 6, 6.0, levels, 0.2, 1000, 500, 70.0, 60.0, served)
+    alone = RehearsalRun(False, 91.0, 7200.0, False, 3, 0, 0, None, {}, 0.2, 1000, 500, 50.0, 40.0, served)
+    return RehearsalResult(
+        "2026-11-30", "a CPU", 0.5, "rk3588", ("idle_w",), 72.0, 1, (28.0, 48.0), 85.0, 3.0, (held, alone), 120.0, True
+    )

@@ -21,6 +21,8 @@ def results(tmp_path: Path) -> Path:
     save(samples.verify_time(), tmp_path / "verify_time.json")
     save(samples.serving(), tmp_path / "serving.json")
     save(samples.build_time(), tmp_path / "build_time.json")
+    save(samples.telemetry_cost(), tmp_path / "telemetry_cost.json")
+    save(samples.rehearsal(), tmp_path / "rehearsal.json")
     save(samples.write_memory(), tmp_path / "write_memory.json")
     (tmp_path / "tried.md").write_text("## What was tried\n\nThis and that.\n")
     return tmp_path
@@ -44,6 +46,10 @@ def test_the_page_shows_rates_ratios_goals_and_what_is_missing(results: Path) ->
     assert "| shared prompt, second TTFT over first | **0.10** | at most 0.15 | met |" in page
     assert "goal: under 90 s, met" in page
     assert "| beside the reference, its answers kept | 5.0 (4.5-6.0) | 7.0 |" in page
+    assert "| virtual rk3588 | 13 | 30 | 500 us | 0.050% |" in page
+    assert "| with the policy | 78.0 °C | no | 0.0 h | 0 | 56 | 6 | 1000 | 70 s | 60 s |" in page
+    assert "| emergency | 10 | 0 | 10 | 0.3 s | 0.5 s | 0.6 s | 1.8 s | 1.9 s |" in page
+    assert "Time on each rung: as asked 90.0%, at most 2 at once 10.0%." in page
     assert "| fused | 500 MB | 150 MB | 0.30 | 0 MB |" in page
     assert page.endswith("This and that.\n")
 
@@ -56,7 +62,7 @@ def test_a_bundle_that_failed_its_gate_is_named(results: Path) -> None:
 
 def test_what_was_not_run_is_said_to_be_not_run(tmp_path: Path) -> None:
     page = render.render(tmp_path, tmp_path / "none.md")
-    assert page.count("Not run: `python -m benchmarks.") == 11
+    assert page.count("Not run: `python -m benchmarks.") == 13
 
 
 def test_check_tells_an_old_page(results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:

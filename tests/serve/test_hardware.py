@@ -44,7 +44,7 @@ def test_heat_limits_the_scheduler_and_is_logged(caplog: pytest.LogCaptureFixtur
         board.air_c = 80.0
         board.advance(3600, Activity(1.0))
         hardware.sample()
-    assert hardware.limits().max_batch == 1
+    assert hardware.limits().max_batch == 2
     assert hardware.limits().sheds(Priority.BACKGROUND)
     assert not hardware.limits().sheds(Priority.EMERGENCY)
     assert "goes from 'as asked' to 'emergencies only'" in caplog.text

@@ -14,7 +14,7 @@ from chipwise.telemetry.reading import Reading, unknown
 from chipwise.telemetry.state import HardwareState, compose
 
 RUNGS = ladder(4, (0.8, 0.6))
-BLIND = 4
+BLIND = 3
 """The last rung of these that costs no request."""
 
 

@@ -14,16 +14,18 @@ SMALL = Variant("w4a16", "KL 0.025 nats, 92.5 % of next tokens")
 def test_what_costs_least_comes_first() -> None:
     rungs = ladder(5, (1.0, 0.6, 0.8), (SMALL,))
     assert [rung.name for rung in rungs] == [
-        *("as asked", "at most 2 at once", "at most 1 at once", "clock at 80%", "clock at 60%", "variant w4a16"),
+        *("as asked", "at most 2 at once", "clock at 80%", "clock at 60%", "variant w4a16"),
         *("no background work", "no background and normal work", "emergencies only"),
     ]
     last = rungs[-1]
-    assert (last.limits.max_batch, last.clock_ratio, last.variant) == (1, 0.6, SMALL)
-    assert [rung.costs_requests for rung in rungs] == [False] * 6 + [True] * 3
+    assert (last.limits.max_batch, last.clock_ratio, last.variant) == (2, 0.6, SMALL)
+    assert [rung.costs_requests for rung in rungs] == [False] * 5 + [True] * 3
 
 
 def test_a_ladder_without_clocks_and_variants() -> None:
     assert [rung.name for rung in ladder(1)][:2] == ["as asked", "no background work"]
+    batches = {n: [rung.limits.max_batch for rung in ladder(n)[:-3]] for n in (1, 2, 3, 4, 9)}
+    assert batches == {1: [None], 2: [None, 1], 3: [None, 2], 4: [None, 2], 9: [None, 4, 2]}
 
 
 @given(st.integers(1, 64), st.lists(st.floats(-1, 2)), st.integers(0, 3))

@@ -57,7 +57,7 @@ _SHED = (
 def ladder(max_batch: int, clock_ratios: Sequence[float] = (), variants: Sequence[Variant] = ()) -> tuple[Rung, ...]:
     """The rungs in the order in which they are taken: what costs least first.
 
-    Smaller batches, down to one; lower clocks; cooler variants; then work is shed, the least urgent first.
+    Smaller batches, down to two (to one, of two); lower clocks; cooler variants; then work is shed, the least urgent first.
 
     Args:
         max_batch: Requests that run at once when nothing is wrong, at least 1.
@@ -67,8 +67,10 @@ def ladder(max_batch: int, clock_ratios: Sequence[float] = (), variants: Sequenc
     """
     rungs = [Rung("as asked")]
     batch = max_batch
-    while batch > 1:
-        batch = batch // 2
+    # Two share one reading of the weights: one at a time is hardly cooler and half as fast.
+    least = 1 if max_batch <= 2 else 2
+    while batch > least:
+        batch = max(least, batch // 2)
         rungs.append(Rung(f"at most {batch} at once", Limits(batch)))
     limits = rungs[-1].limits
     capped = [ratio for ratio in sorted(set(clock_ratios), reverse=True) if 0 < ratio < 1]
