@@ -64,10 +64,15 @@ class Shown:
 
 def show(opened: Browser, path: Path, *, width: int = 1280, height: int = 800, dark: bool = False) -> Shown:
     """Open a file."""
+    return show_url(opened, path.as_uri(), width=width, height=height, dark=dark)
+
+
+def show_url(opened: Browser, url: str, *, width: int = 1280, height: int = 800, dark: bool = False) -> Shown:
+    """Open a page, wherever it is."""
     page = opened.new_page(viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light")
     shown = Shown(page)
     page.on("request", lambda request: shown.requests.append(request.url))
     page.on("console", lambda message: shown.complaints.append(message.text))
     page.on("pageerror", lambda error: shown.complaints.append(str(error)))
-    page.goto(path.as_uri())
+    page.goto(url)
     return shown

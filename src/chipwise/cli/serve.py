@@ -148,7 +148,7 @@ def _say_ready(model: ServedModel, url: str, *, slots: int) -> None:
     click.echo(f"serving {model.name}: {slots} requests at once, {model.session.max_context} tokens each")
     if model.emulates:
         click.echo(f"this bundle emulates {model.emulates}'s arithmetic on this machine: its speed is not the chip's")
-    click.echo(f"ready at {url}/v1, for any OpenAI client; metrics at {url}/metrics; ask it with")
+    click.echo(f"ready at {url}/v1, for any OpenAI client; live page at {url}/; metrics at {url}/metrics; ask it with")
     click.echo(f"  {_curl(model, url)}")
 
 

@@ -71,6 +71,10 @@ class Metrics:
         """A sample by its full name, 0 if there is none."""
         return self._registry.get_sample_value(name, labels) or 0.0
 
+    def outcomes(self) -> dict[Outcome, float]:
+        """Requests that are over, by how they ended."""
+        return {outcome: self.value("chipwise_requests_total", outcome=outcome) for outcome in _OUTCOMES}
+
     def over(self, outcome: Outcome) -> None:
         """A request is over."""
         self._outcomes[outcome].inc()

@@ -57,7 +57,8 @@ _SHED = (
 def ladder(max_batch: int, clock_ratios: Sequence[float] = (), variants: Sequence[Variant] = ()) -> tuple[Rung, ...]:
     """The rungs in the order in which they are taken: what costs least first.
 
-    Smaller batches, down to two (to one, of two); lower clocks; cooler variants; then work is shed, the least urgent first.
+    Smaller batches, down to two (to one, of two); lower clocks; cooler variants; then work is shed, the least urgent
+    first.
 
     Args:
         max_batch: Requests that run at once when nothing is wrong, at least 1.

@@ -14,6 +14,7 @@ from chipwise.serve.http.completions import completions_route
 from chipwise.serve.http.errors import error_response, on_bug, on_disconnect, on_http_error
 from chipwise.serve.http.framing import OneLength
 from chipwise.serve.http.guard import Guard
+from chipwise.serve.http.live_page import live_route
 from chipwise.serve.http.probes import probe_routes
 from chipwise.serve.http.service import Service
 
@@ -29,7 +30,7 @@ def create_app(service: Service) -> Starlette:
         return error_response(error)
 
     app = Starlette(
-        routes=[chat_route(service), completions_route(service), *probe_routes(service)],
+        routes=[chat_route(service), completions_route(service), *probe_routes(service), live_route(service)],
         exception_handlers={
             ChipwiseError: on_chipwise_error,
             HTTPException: on_http_error,
