@@ -29,6 +29,8 @@ from benchmarks.serving_results import Rate, ServedOutcome, Serving, SharedPromp
 
 STREAMS = (1, 2, 4, 8)
 _URGENT_TOKENS, _URGENT_ANSWER = 64, 16
+# Urgent requests a round, and the mean time between two of them over what one takes alone.
+_URGENT_REQUESTS, _CALM_GAP = 12, 4.0
 _SHARED_TOKENS, _OWN_TOKENS = 600, 20
 _BACKGROUND_STREAMS, _BACKGROUND_PROMPT, _BACKGROUND_ANSWER = 4, 32, 200
 
@@ -41,22 +43,22 @@ async def urgent_round(url: str, prompts: Prompts, seed: int, *, calm: int, wind
         alone = [await ask(client, prompts.new(_URGENT_TOKENS), _URGENT_ANSWER, "emergency") for _ in range(calm)]
         undisturbed = await _background_rate(client, prompts, window_s)
 
-        async def arrivals(until_s: float) -> list[Asked]:
-            tasks = []
-            while time.perf_counter() < until_s:
-                await asyncio.sleep(float(chance.exponential(1.5)) + 0.3)
-                request = ask(client, prompts.new(_URGENT_TOKENS), _URGENT_ANSWER, "emergency")
-                tasks.append(asyncio.create_task(request))
-            return list(await asyncio.gather(*tasks))
-
+        # As often as leaves most of the machine to the background, however fast the machine is.
+        mean_s = _CALM_GAP * statistics.fmean(one.duration_s for one in alone)
+        gaps_s = [float(gap_s) for gap_s in chance.exponential(mean_s, _URGENT_REQUESTS)]
         start_s = time.perf_counter() + 2.0
-        end_s = start_s + 1.5 * window_s
+        end_s = start_s + sum(gaps_s)
         work = asyncio.create_task(_run_background(client, prompts, end_s))
         await asyncio.sleep(2.0)
-        urgent = await arrivals(end_s)
+        tasks = []
+        for gap_s in gaps_s:
+            await asyncio.sleep(gap_s)
+            request = ask(client, prompts.new(_URGENT_TOKENS), _URGENT_ANSWER, "emergency")
+            tasks.append(asyncio.create_task(request))
+        urgent = list(await asyncio.gather(*tasks))
         beside = tokens_between(await work, start_s, end_s) / (end_s - start_s)
-    # What urgent work takes when nothing else runs is its share of the machine.
-    share = len(urgent) * statistics.fmean(one.duration_s for one in alone) / (end_s - start_s)
+    # What urgent work takes when nothing else runs is its share of the machine. The last one comes at the end.
+    share = (len(urgent) - 1) * statistics.fmean(one.duration_s for one in alone) / (end_s - start_s)
     return Urgent(
         alone_ttft_s=tuple(one.ttft_s for one in alone),
         loaded_ttft_s=tuple(one.ttft_s for one in urgent),
