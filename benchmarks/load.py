@@ -86,12 +86,12 @@ async def stream_for(
     prompts: Prompts,
     prompt_tokens: int,
     max_tokens: int,
-    until_s: float,
+    ended: asyncio.Event,
     priority: str | None,
 ) -> list[Asked]:
-    """One client that sends its next request when its last is answered, until a time."""
+    """One client that sends its next request when its last is answered, until it is told to end."""
     found = []
-    while time.perf_counter() < until_s:
+    while not ended.is_set():
         found.append(await ask(client, prompts.new(prompt_tokens), max_tokens, priority))
     return found
 
@@ -106,8 +106,8 @@ def tokens_between(asked: list[Asked], start_s: float, end_s: float) -> float:
 
 
 async def background(
-    client: httpx.AsyncClient, prompts: Prompts, streams: int, prompt_tokens: int, max_tokens: int, until_s: float
+    client: httpx.AsyncClient, prompts: Prompts, streams: int, prompt_tokens: int, max_tokens: int, ended: asyncio.Event
 ) -> list[Asked]:
     """Several such clients at once, at background priority."""
-    tasks = [stream_for(client, prompts, prompt_tokens, max_tokens, until_s, "background") for _ in range(streams)]
+    tasks = [stream_for(client, prompts, prompt_tokens, max_tokens, ended, "background") for _ in range(streams)]
     return [one for found in await asyncio.gather(*tasks) for one in found]

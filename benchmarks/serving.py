@@ -43,22 +43,20 @@ async def urgent_round(url: str, prompts: Prompts, seed: int, *, calm: int, wind
         alone = [await ask(client, prompts.new(_URGENT_TOKENS), _URGENT_ANSWER, "emergency") for _ in range(calm)]
         undisturbed = await _background_rate(client, prompts, window_s)
 
-        # As often as leaves most of the machine to the background, however fast the machine is.
+        # Each comes at a random time after the last was answered: they wait for the background, not for each other.
         mean_s = _CALM_GAP * statistics.fmean(one.duration_s for one in alone)
-        gaps_s = [float(gap_s) for gap_s in chance.exponential(mean_s, _URGENT_REQUESTS)]
-        start_s = time.perf_counter() + 2.0
-        end_s = start_s + sum(gaps_s)
-        work = asyncio.create_task(_run_background(client, prompts, end_s))
+        running = asyncio.Event()
+        work = asyncio.create_task(_run_background(client, prompts, running))
         await asyncio.sleep(2.0)
-        tasks = []
-        for gap_s in gaps_s:
-            await asyncio.sleep(gap_s)
-            request = ask(client, prompts.new(_URGENT_TOKENS), _URGENT_ANSWER, "emergency")
-            tasks.append(asyncio.create_task(request))
-        urgent = list(await asyncio.gather(*tasks))
+        start_s, urgent = time.perf_counter(), []
+        for gap_s in chance.exponential(mean_s, _URGENT_REQUESTS):
+            await asyncio.sleep(float(gap_s))
+            urgent.append(await ask(client, prompts.new(_URGENT_TOKENS), _URGENT_ANSWER, "emergency"))
+        end_s = time.perf_counter()
+        running.set()
         beside = tokens_between(await work, start_s, end_s) / (end_s - start_s)
-    # What urgent work takes when nothing else runs is its share of the machine. The last one comes at the end.
-    share = (len(urgent) - 1) * statistics.fmean(one.duration_s for one in alone) / (end_s - start_s)
+    # What urgent work takes when nothing else runs is its share of the machine.
+    share = len(urgent) * statistics.fmean(one.duration_s for one in alone) / (end_s - start_s)
     return Urgent(
         alone_ttft_s=tuple(one.ttft_s for one in alone),
         loaded_ttft_s=tuple(one.ttft_s for one in urgent),
@@ -68,24 +66,31 @@ async def urgent_round(url: str, prompts: Prompts, seed: int, *, calm: int, wind
     )
 
 
-async def _run_background(client: httpx.AsyncClient, prompts: Prompts, end_s: float) -> list[Asked]:
-    return await background(client, prompts, _BACKGROUND_STREAMS, _BACKGROUND_PROMPT, _BACKGROUND_ANSWER, end_s)
+async def _run_background(client: httpx.AsyncClient, prompts: Prompts, ended: asyncio.Event) -> list[Asked]:
+    return await background(client, prompts, _BACKGROUND_STREAMS, _BACKGROUND_PROMPT, _BACKGROUND_ANSWER, ended)
 
 
 async def _background_rate(client: httpx.AsyncClient, prompts: Prompts, window_s: float) -> float:
-    start_s = time.perf_counter() + 2.0
-    found = await _run_background(client, prompts, start_s + window_s)
-    return tokens_between(found, start_s, start_s + window_s) / window_s
+    ended = asyncio.Event()
+    work = asyncio.create_task(_run_background(client, prompts, ended))
+    await asyncio.sleep(2.0)
+    start_s = time.perf_counter()
+    await asyncio.sleep(window_s)
+    ended.set()
+    return tokens_between(await work, start_s, start_s + window_s) / window_s
 
 
 async def streams_round(url: str, prompts: Prompts, streams: int, window_s: float) -> float:
     """Tokens a second, of all streams together: 64 prompt tokens and up to 96 of an answer a request."""
     async with client_of(url) as client:
-        start_s = time.perf_counter() + 1.0
-        end_s = start_s + window_s
-        tasks = [stream_for(client, prompts, 64, 96, end_s, None) for _ in range(streams)]
+        ended = asyncio.Event()
+        tasks = [asyncio.create_task(stream_for(client, prompts, 64, 96, ended, None)) for _ in range(streams)]
+        await asyncio.sleep(1.0)
+        start_s = time.perf_counter()
+        await asyncio.sleep(window_s)
+        ended.set()
         found = [one for each in await asyncio.gather(*tasks) for one in each]
-    return tokens_between(found, start_s, end_s) / window_s
+    return tokens_between(found, start_s, start_s + window_s) / window_s
 
 
 async def shared_round(url: str, prompts: Prompts) -> tuple[Asked, Asked]:

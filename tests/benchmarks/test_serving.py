@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from pathlib import Path
 
 import pytest
@@ -22,7 +21,9 @@ def test_clients_see_each_token_and_what_the_server_counts() -> None:
             async with client_of(server.url) as client:
                 prompt = list(range(100))
                 first, second = await ask(client, prompt, 20), await ask(client, prompt, 5, "emergency")
-                many = await background(client, _Low(0), 2, 8, 4, time.perf_counter() + 0.05)
+                ended = asyncio.Event()
+                asyncio.get_running_loop().call_later(0.05, ended.set)
+                many = await background(client, _Low(0), 2, 8, 4, ended)
                 return first, second, many
 
         first, second, many = asyncio.run(use())

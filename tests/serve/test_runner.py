@@ -35,6 +35,7 @@ class Bench:
         *,
         max_waiting: int = 100,
         max_running: int | None = None,
+        reserved: int = 0,
         **options,
     ) -> None:
         self.clock = VirtualClock()
@@ -44,6 +45,7 @@ class Bench:
         self.limits = Limits()
         rules = SchedulerRules(
             max_running=max_running,
+            reserved=reserved,
             max_waiting=dict.fromkeys(Priority, max_waiting),
             chunks=ChunkRule(unmeasured_tokens=4),
         )

@@ -371,7 +371,15 @@ def test_chunks_are_cut_to_the_measured_speed() -> None:
     assert step is not None
     assert step.batch.new_tokens in (79, 80)
     plan.release(long)
-    plan.submit(sequence(600, first=91, priority=EMERGENCY))
+    plan.submit(urgent := sequence(600, first=91, priority=EMERGENCY))
     step = plan.schedule(0.0)
     assert step is not None
     assert step.batch.new_tokens == 512
+    plan.release(urgent)
+    # Others like it may follow: for a while steps are shorter.
+    for now_s, sizes in ((1.0, (29, 30)), (601.0, (79, 80))):
+        plan.submit(one := sequence(600, first=92))
+        step = plan.schedule(now_s)
+        assert step is not None
+        assert step.batch.new_tokens in sizes
+        plan.release(one)

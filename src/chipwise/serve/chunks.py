@@ -16,17 +16,29 @@ class ChunkRule:
 
     Attributes:
         budget_s: How long a step may take.
+        alert_budget_s: The same while urgent requests are about: longer steps are cheaper a token.
+        alert_for_s: How long after an urgent request they are.
         unmeasured_tokens: The most tokens of a step while others decode, as long as no prefill has been measured.
         whole_tokens: A sequence's first tokens up to this number cost what one costs: a graph with a fixed length. They
             are never cut.
     """
 
     budget_s: float = 0.1
+    alert_budget_s: float = 0.05
+    alert_for_s: float = 600.0
     unmeasured_tokens: int = 128
     whole_tokens: int = 1
 
     def size(
-        self, remaining: int, max_step_tokens: int, cost: StepCost, *, starts: bool, alone: bool, emergency: bool
+        self,
+        remaining: int,
+        max_step_tokens: int,
+        cost: StepCost,
+        *,
+        starts: bool,
+        alone: bool,
+        alert: bool,
+        emergency: bool,
     ) -> int:
         """The next step's tokens.
 
@@ -36,13 +48,15 @@ class ChunkRule:
             cost: What steps cost.
             starts: Whether these are the sequence's first tokens.
             alone: Whether nobody decodes meanwhile.
+            alert: Whether urgent requests are about.
             emergency: Whether nobody can be more urgent: it is not cut for anyone.
         """
         most = max_step_tokens if alone else min(max_step_tokens, self.unmeasured_tokens)
         if emergency:
             size = max_step_tokens
         else:
-            size = cost.tokens_within(self.budget_s, _LEAST_TOKENS, max_step_tokens) or most
+            budget_s = min(self.budget_s, self.alert_budget_s) if alert else self.budget_s
+            size = cost.tokens_within(budget_s, _LEAST_TOKENS, max_step_tokens) or most
         if starts:
             size = max(size, min(self.whole_tokens, max_step_tokens))
         size = max(1, min(size, remaining))

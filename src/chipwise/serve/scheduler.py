@@ -91,6 +91,7 @@ class Scheduler:
         self.cost = StepCost()
         self._decode_is_due = False
         self._serial = 0
+        self._urgent_s: float | None = None
         self._tokens = np.zeros((n_slots, 1), dtype=np.int64)
         self._past = np.zeros(n_slots, dtype=np.int64)
 
@@ -142,6 +143,8 @@ class Scheduler:
         self._serial += 1
         sequence.serial, sequence.since_s = self._serial, sequence.request.arrived_s
         self._shares.enter(sequence.request.client)
+        if sequence.request.priority <= Priority.INTERACTIVE:
+            self._urgent_s = sequence.request.arrived_s
 
     def expired(self, now_s: float) -> list[Sequence]:
         """Those whose deadline has passed. They are to be released."""
@@ -162,7 +165,8 @@ class Scheduler:
         entering, decoding = self._roster.pool.entering, self._roster.pool.decoding
         if entering and not (self._decode_is_due and self._has_equal(entering)):
             self._decode_is_due = True
-            return self._prefill(entering, moves, alone=not decoding)
+            alert = self._urgent_s is not None and now_s - self._urgent_s < self._chunks.alert_for_s
+            return self._prefill(entering, moves, alone=not decoding, alert=alert)
         self._decode_is_due = False
         return self._decode(moves) if decoding else None
 
@@ -224,12 +228,12 @@ class Scheduler:
         level = self._ageing.running_level(entering)
         return any(self._ageing.running_level(sequence) <= level for sequence in self._roster.pool.decoding)
 
-    def _prefill(self, sequence: Sequence, moves: tuple[Move, ...], *, alone: bool) -> Step:
+    def _prefill(self, sequence: Sequence, moves: tuple[Move, ...], *, alone: bool, alert: bool) -> Step:
         start, slot = sequence.past, sequence.slot
         if slot is None:
             raise RuntimeError("the entering sequence holds no slot")
         size = self._chunks.size(
-            sequence.remaining, self._max_step_tokens, self.cost, starts=start == 0, alone=alone,
+            sequence.remaining, self._max_step_tokens, self.cost, starts=start == 0, alone=alone, alert=alert,
             emergency=sequence.request.priority is Priority.EMERGENCY,
         )  # fmt: skip
         past = self._past[slot : slot + 1]
