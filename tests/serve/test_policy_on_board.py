@@ -100,3 +100,27 @@ def test_lost_sensors_do_not_cook_the_board() -> None:
     assert decisions[-1].rung.name == "clock at 60%"
     assert "unknown" in decisions[-1].reasons[0]
     assert board.peak_c < TRIP_C
+
+
+def test_sensors_that_are_stuck_do_not_cook_the_board() -> None:
+    board = VirtualBoard(load_spec("rk3588"), 35.0)
+    files = VirtualFiles(board)
+    policy = Policy(ladder(SLOTS, RATIOS))
+    run(board, files, [(600, False)], policy)
+    for zone in board.spec.zones:
+        files.freeze(files.path_of(zone))
+    decisions = run(board, files, [(2700, True)], policy)
+    assert decisions[-1].rung.name == "clock at 60%"
+    assert "they are stuck" in decisions[-1].reasons[0]
+    assert board.peak_c < TRIP_C
+    for zone in board.spec.zones:
+        files.heal(files.path_of(zone))
+    assert "stuck" not in run(board, files, [(2, True)], policy)[-1].reasons[0]
+
+
+def test_calm_and_steady_boards_are_not_stuck() -> None:
+    board = VirtualBoard(load_spec("rk3588"), 25.0)
+    files = VirtualFiles(board)
+    for zone in board.spec.zones:
+        files.freeze(files.path_of(zone))
+    assert {decision.level for decision in run(board, files, [(1200, False)], Policy(ladder(SLOTS)))} == {0}

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from chipwise.errors import InputError
+from chipwise.serve.frozen import FrozenWatch
 from chipwise.serve.rung import Rung
 from chipwise.telemetry import HardwareState
 
@@ -30,6 +31,7 @@ class PolicySettings:
         relax_s: The least time on a rung before a lower one is tried, one at a time. Each time that turns out to be
             too early it doubles, up to 16 times.
         unknown_s: How long the temperature may be unknown before the safe side is taken.
+        frozen_s: How long no sensor may move while the load does, before they are taken to be stuck.
         peak_w: What the board may draw at most; None if that is not known, and then power decides nothing.
         sustained: Share of ``peak_w`` that is planned with.
         power_mean_s: Over how long power is averaged: peaks that are shorter are no matter.
@@ -43,6 +45,7 @@ class PolicySettings:
     change_s: float = 5.0
     relax_s: float = 30.0
     unknown_s: float = 10.0
+    frozen_s: float = 300.0
     peak_w: float | None = None
     sustained: float = 0.7
     power_mean_s: float = 60.0
@@ -53,7 +56,7 @@ class PolicySettings:
         Raises:
             InputError: A number is out of its range.
         """
-        for name in ("guard_c", "lead_c", "hysteresis_c", "change_s", "relax_s", "unknown_s"):
+        for name in ("guard_c", "lead_c", "hysteresis_c", "change_s", "relax_s", "unknown_s", "frozen_s"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise InputError(f"{name} is {getattr(self, name)}", remedy="give a number of at least 0")
         for name in ("span_c", "power_mean_s"):
@@ -102,6 +105,8 @@ class Policy:
         self._changed_s = -math.inf
         self._relaxed_s = -math.inf
         self._patience = 1.0
+        self._watch = FrozenWatch(self._settings.frozen_s)
+        self._frozen_s: float | None = None
         self._known_s: float | None = None
         self._power_w: float | None = None
         self._last_s: float | None = None
@@ -114,6 +119,7 @@ class Policy:
         if self._known_s is None:
             self._known_s = now_s
         self._average(state)
+        self._frozen_s = self._watch.frozen_s(state)
         self._last_s = now_s
         reasons: list[str] = []
         wanted = max(self._by_heat(state, reasons), self._by_power(now_s, reasons), self._by_firmware(state, reasons))
@@ -147,6 +153,9 @@ class Policy:
             reasons.append(f"the temperature is unknown for {blind_s:.0f} s: {state.temp_c.unknown}")
             return max(self._level, self._blind)
         self._known_s = state.at_s
+        if self._frozen_s is not None:
+            reasons.append(f"no sensor has moved for {self._frozen_s:.0f} s while the load did: they are stuck")
+            return max(self._level, self._blind)
         trip_c = self.trip_c(state)
         begin_c = trip_c - settings.lead_c - settings.span_c
         above_c = temp_c + settings.guard_c + hysteresis_c - begin_c
