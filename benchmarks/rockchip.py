@@ -33,8 +33,8 @@ from chipwise.model.decoder.spec import DEFAULT_MASK_VALUE
 from chipwise.model.importer import load_model
 from chipwise.model.model import Model
 from chipwise.model.onnx_file_writer import save_graph
-from chipwise.quant.decoder_feeds import prompt_feed
 from chipwise.report.quality import DriftSummary
+from chipwise.rewrite.decoder_feeds import prompt_feed
 from chipwise.rewrite.edit import inline_functions
 from chipwise.verify.metrics import concatenate, drift, summarise
 

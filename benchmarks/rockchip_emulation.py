@@ -38,8 +38,8 @@ from chipwise.errors import ChipwiseError
 from chipwise.files import write_atomic
 from chipwise.model.config import DecoderConfig
 from chipwise.model.importer import load_model
-from chipwise.quant.decoder_feeds import prompt_feed
 from chipwise.quant.fit import fit_recipe
+from chipwise.rewrite.decoder_feeds import prompt_feed
 from chipwise.rewrite.pass_ import Feed, RewriteContext
 from chipwise.rewrite.pipeline import run_passes
 from chipwise.rewrite.plan import passes_for

@@ -28,7 +28,7 @@ from chipwise.engine import Batch
 from chipwise.model.config import DecoderConfig
 from chipwise.model.importer import load_model
 from chipwise.model.rknn_file import read_rknn_file
-from chipwise.quant.decoder_feeds import prompt_feed
+from chipwise.rewrite.decoder_feeds import prompt_feed
 from chipwise.quant.float16_choice import Drifted, drift_of
 from chipwise.quant.recipe import parse_recipe
 from chipwise.target import load_target

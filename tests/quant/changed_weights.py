@@ -12,7 +12,7 @@ from chipwise.model.config import DecoderConfig
 from chipwise.model.decoder import GraphSpec, build_decoder
 from chipwise.model.importer import load_model
 from chipwise.model.weights import WeightInfo, WeightSource
-from chipwise.quant.decoder_feeds import prompt_feed
+from chipwise.rewrite.decoder_feeds import prompt_feed
 from chipwise.rewrite.edit import inline_functions
 from tests.model.decoder.random_models import write_folder
 from tests.quant.small_graphs import infer_types, run

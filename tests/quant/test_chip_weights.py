@@ -7,8 +7,8 @@ from chipwise.errors import InputError
 from chipwise.model.decoder import GraphSpec
 from chipwise.model.model import Model
 from chipwise.quant.chip_weights import per_channel_ops, quantize_for_chip
-from chipwise.quant.decoder_feeds import prompt_feed
 from chipwise.quant.recipe import parse_recipe
+from chipwise.rewrite.decoder_feeds import prompt_feed
 from chipwise.target import load_target
 from tests.quant.small_graphs import cosine, decoder, linear, run
 

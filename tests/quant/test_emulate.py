@@ -10,9 +10,9 @@ from chipwise.model.decoder import GraphSpec
 from chipwise.model.model import Model
 from chipwise.quant.affine import Affine, affine
 from chipwise.quant.calibration import ValueRange, calibrate
-from chipwise.quant.decoder_feeds import prompt_feed
 from chipwise.quant.emulate import emulate_activations, fused_tails, stored_origins, stored_values
 from chipwise.quant.int_weights import IntGrid, integers, quantize_int_weights
+from chipwise.rewrite.decoder_feeds import prompt_feed
 from chipwise.target import load_target
 from tests.quant.small_graphs import cosine, decoder, graph, linear, run, run_as_served
 

@@ -11,8 +11,8 @@ from chipwise.model.decoder import GraphSpec, names
 from chipwise.model.model import Model
 from chipwise.model.onnx_file_writer import save_graph
 from chipwise.model.scheme import FLOAT16
-from chipwise.quant.decoder_feeds import prompt_feed
 from chipwise.quant.float16 import store_float16, store_table_float16
+from chipwise.rewrite.decoder_feeds import prompt_feed
 from tests.quant.small_graphs import cosine, decoder, linear, run
 
 PROMPT = [5, 9, 4, 7, 33, 12]

@@ -9,8 +9,8 @@ import pytest
 from chipwise.errors import EngineError
 from chipwise.model.model import Model
 from chipwise.quant.calibration import calibrate
-from chipwise.quant.decoder_feeds import prompt_feed
 from chipwise.quant.hessian import HessianSource, linear_inputs
+from chipwise.rewrite.decoder_feeds import prompt_feed
 from chipwise.rewrite.runner import Runner
 from tests.model.decoder.random_models import write_folder
 from tests.model.decoder.sessions import fused_file

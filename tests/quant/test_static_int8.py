@@ -12,9 +12,9 @@ from chipwise.model.decoder import GraphSpec, build_decoder, names
 from chipwise.model.model import Model
 from chipwise.quant.affine import affine
 from chipwise.quant.calibration import ValueRange, calibrate
-from chipwise.quant.decoder_feeds import prompt_feed
 from chipwise.quant.int_weights import IntGrid, integers
 from chipwise.quant.static_int8 import cpu_grid, quantize_channels, quantize_static_int8, quantized_values
+from chipwise.rewrite.decoder_feeds import prompt_feed
 from chipwise.rewrite.passes.ort_decoder import fuse_decoder
 from chipwise.target import Target, load_target
 from tests.quant.small_graphs import INT64, cosine, graph, linear, run, run_as_served

@@ -7,9 +7,9 @@ from chipwise.errors import RewriteError
 from chipwise.model.decoder import GraphSpec
 from chipwise.model.model import Model
 from chipwise.quant.calibration import calibrate
-from chipwise.quant.decoder_feeds import prompt_feed
 from chipwise.quant.emulate import stored_values
 from chipwise.quant.twins import cache_twins, twin_ranges, twins
+from chipwise.rewrite.decoder_feeds import prompt_feed
 from tests.quant.small_graphs import decoder
 
 DYNAMIC = GraphSpec("prefill", 48)

@@ -18,7 +18,7 @@ from chipwise.model.decoder import GraphSpec, build_decoder
 from chipwise.model.scheme import FLOAT32, TensorScheme
 from chipwise.model.weights import WeightSource
 from chipwise.quant.calibration import calibrate
-from chipwise.quant.decoder_feeds import prompt_feed
+from chipwise.rewrite.decoder_feeds import prompt_feed
 from chipwise.quant.hessian import HessianSource, Progress
 from chipwise.quant.int_weights import IntGrid
 from chipwise.quant.recipe import Recipe

@@ -24,7 +24,7 @@ from chipwise.model.scheme import FLOAT32, TensorScheme
 from chipwise.model.weights import WeightSource
 from chipwise.quant.calibration import Progress, calibrate
 from chipwise.quant.chip_weights import per_channel_ops, quantize_for_chip
-from chipwise.quant.decoder_feeds import prompt_feed
+from chipwise.rewrite.decoder_feeds import prompt_feed
 from chipwise.quant.emulate import emulate_activations, stored_values
 from chipwise.quant.recipe import Recipe
 from chipwise.quant.seen_ranges import SeenRanges

@@ -27,19 +27,22 @@ class Runner:
     Args:
         model: The model. It is not changed.
         threads: Threads a run may use.
+        yields: Whether threads let go of their cores between runs: for one of many that take turns.
         label: What to call the model in errors, e.g. ``the model after mask_constant``.
 
     Raises:
         RewriteError: ONNX Runtime refuses the model.
     """
 
-    def __init__(self, model: ir.Model, *, threads: int = 2, label: str = "the model") -> None:
+    def __init__(self, model: ir.Model, *, threads: int = 2, yields: bool = False, label: str = "the model") -> None:
         self._label = label
         bare = weightless(model)
         options = ort.SessionOptions()
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
         options.intra_op_num_threads = threads
         options.log_severity_level = _FATAL
+        if yields:
+            options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         # One or two runs do not earn back a second copy of the weights, nor an arena that keeps what it once had.
         options.add_session_config_entry("session.disable_prepacking", "1")
         options.enable_cpu_mem_arena = False

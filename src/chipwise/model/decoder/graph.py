@@ -48,6 +48,7 @@ class _Writer:
         x = self.pen.op("Gather", [self.pen.weight(names.EMBEDDING), ids], {"axis": 0})
         if self.config.embed_scale != 1.0:
             x = self.pen.op("Mul", [x, self.pen.constant("embed_scale", np.float32(self.config.embed_scale))])
+        x.name = names.EMBEDDED
         turns = [self._turn(slides=self.config.slides(i)) for i in range(self.config.n_layers)]
         for layer, (cos, sin, bias) in enumerate(turns):
             x = self._attention_part(layer, x, cos, sin, bias)
@@ -83,6 +84,8 @@ class _Writer:
     def _attention_part(self, layer: int, x: ir.Value, cos: ir.Value, sin: ir.Value, bias: ir.Value) -> ir.Value:
         h = self._norm(x, names.weight(layer, "input_layernorm.weight"))
         q, k, v = (self._linear(h, layer, f"self_attn.{part}_proj") for part in "qkv")
+        for projected, part in ((q, "query"), (k, "key"), (v, "value")):
+            projected.name = names.projection(layer, part)
         inputs = [q, k, v, cos, sin, bias]
         if self.spec.has_past:
             inputs += [self._past(layer, part) for part in ("key", "value")]
@@ -93,11 +96,14 @@ class _Writer:
         )
         self._output(key, names.present(layer, "key"))
         self._output(value, names.present(layer, "value"))
+        out.name = names.attention_heads(layer)
         out = self._linear(out, layer, "self_attn.o_proj")
         if self.config.post_norms:
             out = self._norm(out, names.weight(layer, "post_attention_layernorm.weight"))
         out.name = names.attention_output(layer)
-        return self.pen.op("Add", [x, out])
+        x = self.pen.op("Add", [x, out])
+        x.name = names.layer_middle(layer)
+        return x
 
     def _mlp_part(self, layer: int, x: ir.Value) -> ir.Value:
         before = "pre_feedforward_layernorm" if self.config.post_norms else "post_attention_layernorm"
@@ -152,7 +158,10 @@ class _Writer:
         if self._constant_shapes():
             return self.pen.constant(name, table[: self.spec.tokens][None, None])
         picked = self.pen.op("Gather", [self.pen.constant(name, table), self._positions()], {"axis": 0})
-        return self.pen.op("Unsqueeze", [picked, self.pen.constant("axis_1", np.array([1]))])
+        rows = self.pen.op("Unsqueeze", [picked, self.pen.constant("axis_1", np.array([1]))])
+        # What attention reads: ``rope.cos``, ``rope.sin_local``, ...
+        rows.name = name.replace("_", ".", 1)
+        return rows
 
     def _bias(self, suffix: str, window: int | None) -> ir.Value:
         if self._constant_shapes() and self.spec.tokens is not None:

@@ -33,6 +33,28 @@ def weight(layer: int, name: str) -> str:
     return f"model.layers.{layer}.{name}"
 
 
+EMBEDDED = "embedded"
+"""The residual stream before the first layer."""
+
+ROPE_COS = "rope.cos"
+ROPE_SIN = "rope.sin"
+
+
+def projection(layer: int, part: str) -> str:
+    """What attention projects a normed token to; part is ``query``, ``key`` or ``value``."""
+    return f"layers.{layer}.{part}"
+
+
+def attention_heads(layer: int) -> str:
+    """The mixed values of all heads, before their output projection."""
+    return f"layers.{layer}.heads"
+
+
+def layer_middle(layer: int) -> str:
+    """The residual stream between attention and feed-forward."""
+    return f"layers.{layer}.middle"
+
+
 def layer_output(layer: int) -> str:
     """The residual stream after a layer."""
     return f"layers.{layer}.output"

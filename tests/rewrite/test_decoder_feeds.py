@@ -4,7 +4,7 @@ import numpy as np
 
 from chipwise.model.decoder import GraphSpec, build_decoder
 from chipwise.model.model import Model
-from chipwise.quant.decoder_feeds import prompt_feed
+from chipwise.rewrite.decoder_feeds import prompt_feed
 from chipwise.rewrite.passes.ort_decoder import fuse_decoder
 from tests.quant.small_graphs import decoder, run
 
