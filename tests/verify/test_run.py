@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from chipwise.engine import Batch
+from chipwise.errors import QueryFileError
 from chipwise.model.queries import Query
 from chipwise.report.quality import Quality
 from chipwise.verify.case import Case
@@ -109,3 +112,41 @@ def test_context_needed() -> None:
     prompts = encode_suite(suite(), TOKENIZER, None)
     assert context_needed(prompts) == max(len(prompt.tokens) for prompt in prompts) + 8
     assert context_needed([]) == 1
+
+
+def test_prompts_that_differ_are_answered_apart_and_fail_the_gate() -> None:
+    cases = suite()
+    asked = encode_suite(cases, TOKENIZER, None)
+    # The candidate's template leaves the first word out.
+    prompts = [replace(prompt, tokens=prompt.tokens[1:]) for prompt in asked]
+    quality = verify(
+        cases.cases, prompts, TOKENIZER, candidate=TinySession(), reference=TinySession(), reference_prompts=asked
+    )
+    alone = verify(cases.cases, prompts, TOKENIZER, candidate=TinySession())
+    assert quality.prompts_differ == len(asked)
+    assert quality.answer is None
+    assert [case.candidate_answer for case in quality.cases] == [case.candidate_answer for case in alone.cases]
+    assert all(case.missing_reference in ((), None) for case in quality.cases)
+    failed = {verdict.metric for verdict in judge(quality, Thresholds()) if verdict.outcome == "fail"}
+    assert "prompts_differ" in failed
+    assert "prompts_differ" not in {verdict.metric for verdict in judge(alone, Thresholds())}
+
+
+def test_prompts_that_are_the_same_are_compared_token_by_token() -> None:
+    cases = suite()
+    prompts = encode_suite(cases, TOKENIZER, None)
+    quality = verify(
+        cases.cases, prompts, TOKENIZER, candidate=TinySession(), reference=TinySession(), reference_prompts=prompts
+    )
+    assert quality.prompts_differ == 0
+    assert quality.answer is not None
+
+
+def test_no_case_fits_both_templates() -> None:
+    cases = suite(2)
+    asked = encode_suite(cases, TOKENIZER, None)
+    longer = [replace(prompt, tokens=prompt.tokens * 40) for prompt in asked]
+    with pytest.raises(QueryFileError, match="in both sides' chat templates"):
+        verify(
+            cases.cases, asked, TOKENIZER, candidate=TinySession(), reference=TinySession(), reference_prompts=longer
+        )

@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from chipwise.report import html_charts, html_format
 from chipwise.report.caveats import caveats
+from chipwise.report.html_attribution import attribution_section
 from chipwise.report.html_diff import mark_differences
 from chipwise.report.html_dimensions import shown_dimensions, unscored_dimensions
 from chipwise.report.html_pareto import pareto_charts
@@ -211,6 +212,7 @@ def _environment() -> Environment:
         "value": _value,
         "need": need,
         "code": html_format.marked_code,
+        "attribution_section": attribution_section,
     }
     return env
 

@@ -85,6 +85,12 @@ METRICS = {
         "Semantic drift", "How far the answers' meaning moved: 1 less the cosine of their embeddings.", "count"
     ),
     "certainty": MetricWords("Certainty", "How sure a verdict on a dimension must be.", "share"),
+    "prompts_differ": MetricWords(
+        "Prompts that differ",
+        "Cases that the two sides' chat templates put in different tokens.",
+        "count",
+        settable=False,
+    ),
     "cases_run": MetricWords("Cases run", "A gate that saw no case says nothing.", "count", settable=False),
 }
 

@@ -246,6 +246,8 @@ class Quality:
         not_run: The cases that did not run, because they do not fit the context.
         matrix: The dimensions, each with all its cases first, then by label; empty if no case is scored.
         semantic: Drift of the answers' meaning; None if it was not computed.
+        prompts_differ: Cases that reference and candidate put in different tokens. If there are any, each side answers
+            its own prompts, and there is no drift to measure a token.
     """
 
     cases: tuple[CaseResult, ...]
@@ -258,6 +260,7 @@ class Quality:
     not_run: tuple[str, ...] = ()
     matrix: tuple[DimensionScore, ...] = ()
     semantic: SemanticDrift | None = None
+    prompts_differ: int = 0
 
     @property
     def answers_changed(self) -> int:

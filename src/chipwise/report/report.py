@@ -9,6 +9,7 @@ from typing import ClassVar, Literal
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from chipwise.errors import InputError
+from chipwise.report.attribution import Attribution
 from chipwise.report.emulation_figure import EmulationFigure
 from chipwise.report.environment import versions
 from chipwise.report.finding import Finding
@@ -133,6 +134,7 @@ class Report:
         losses: Each layer of a compiled graph against float, by its toolkit's account.
         kept_float16: What a quantized graph keeps in float16, and the cost.
         tried: The recipes that were measured, the reference first: what to weigh against each other.
+        attribution: Where the damage comes from; None if that was not looked for.
         samples: Samples that a plain graph was verified on; None for a language model, which has cases.
         created: When, ISO 8601 in UTC.
         schema_version: Version of this format.
@@ -163,6 +165,7 @@ class Report:
     losses: tuple[LayerLoss, ...] = ()
     kept_float16: tuple[KeptInFloat16, ...] = ()
     tried: tuple[TriedRecipe, ...] = ()
+    attribution: Attribution | None = None
     samples: int | None = None
     created: str = field(default_factory=lambda: datetime.now(timezone.utc).isoformat(timespec="seconds"))
     schema_version: int = SCHEMA_VERSION

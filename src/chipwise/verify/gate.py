@@ -29,6 +29,8 @@ def judge(quality: Quality, thresholds: Thresholds, *, tried: int = 1) -> tuple[
         Verdict.judge("cases_nonfinite", quality.cases_nonfinite, thresholds.cases_nonfinite, "max"),
         Verdict.judge("cases_not_run", len(quality.not_run), thresholds.cases_not_run, "max"),
     ]
+    if quality.prompts_differ:
+        verdicts.append(Verdict.judge("prompts_differ", quality.prompts_differ, 0, "max"))
     if not quality.cases:
         # Nothing that ran is nothing that passed.
         verdicts.append(Verdict.judge("cases_run", 0, 1, "min"))
