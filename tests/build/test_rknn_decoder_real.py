@@ -28,9 +28,9 @@ from chipwise.engine import Batch
 from chipwise.model.config import DecoderConfig
 from chipwise.model.importer import load_model
 from chipwise.model.rknn_file import read_rknn_file
-from chipwise.rewrite.decoder_feeds import prompt_feed
 from chipwise.quant.float16_choice import Drifted, drift_of
 from chipwise.quant.recipe import parse_recipe
+from chipwise.rewrite.decoder_feeds import prompt_feed
 from chipwise.target import load_target
 from chipwise.toolchain import Environment, open_job
 from chipwise.toolchain.environment import FOLDER_VARIABLE

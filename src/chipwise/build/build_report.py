@@ -17,6 +17,7 @@ from chipwise.build.trial import Trial
 from chipwise.model.model import Model
 from chipwise.quant.emulation_evidence import evidence_for
 from chipwise.report import Measurement
+from chipwise.report.attribution import Attribution
 from chipwise.report.quality import Quality
 from chipwise.report.report import LayerCosine, NotRun, Report, Step
 from chipwise.report.tried import TriedRecipe
@@ -45,6 +46,7 @@ def build_report(
     samples: int | None = None,
     tried: tuple[TriedRecipe, ...] = (),
     measurements: tuple[Measurement, ...] = (),
+    attribution: Attribution | None = None,
 ) -> Report:
     """The report of a build.
 
@@ -60,6 +62,7 @@ def build_report(
         samples: How many samples a plain graph was verified on.
         tried: The recipes that were measured, the reference first.
         measurements: Speeds.
+        attribution: Which layers of a language model the damage comes from.
     """
     chosen, model, target = found.chosen, found.model, found.target
     candidate = chosen.candidate
@@ -82,6 +85,7 @@ def build_report(
         provenance=_provenance(found, data),
         emulates=emulates,
         emulation=evidence_for(target, chosen.recipe.scheme) if emulates else (),
+        attribution=attribution,
         samples=samples,
         tried=tried,
         measurements=measurements,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
+from chipwise.build.attribute_trial import attribute_trial, in_words
 from chipwise.build.build_report import bundle_name
 from chipwise.build.candidate import Candidate
 from chipwise.build.chip_toolchain import why_emulated
@@ -120,11 +121,18 @@ class DecoderLine:
             if trials[-1].passed:
                 break
         chosen = trials[-1]
+        attribution = None
+        if not chosen.passed and chosen.candidate is not reference:
+            with log.step("attribute") as note:
+                attribution = attribute_trial(
+                    chosen, reference, self.model, texts, threads=threads, progress=log.listener.progress
+                )
+                note.text = in_words(attribution) if attribution else ""
         options = for_outcome(self.options, passed=chosen.passed)
         with log.step("bundle") as note:
             found = DecoderResult(
                 self.target, self.model, self.config, self.context, texts, place.findings,
-                (*rewrites, *_prepared(chosen)), trials, why_emulated(self.options, self.target),
+                (*rewrites, *_prepared(chosen)), trials, why_emulated(self.options, self.target), attribution,
             )  # fmt: skip
             made = write_bundle(options, found, log.steps)
             note.text = f"{bundle_name(self.model, chosen)} at {options.out}"

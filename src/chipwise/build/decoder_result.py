@@ -10,7 +10,8 @@ from chipwise.build.trial import Trial
 from chipwise.model.config import DecoderConfig
 from chipwise.model.model import Model
 from chipwise.report import Finding
-from chipwise.report.report import RewriteStep
+from chipwise.report.attribution import Attribution
+from chipwise.report.report import NotRun, RewriteStep
 from chipwise.target import Target
 
 
@@ -28,6 +29,7 @@ class DecoderResult:
         rewrites: What was rewritten, and the proofs.
         trials: The recipes tried; the last one is kept.
         why_emulated: Why it is not compiled for a chip, and what to do about it.
+        attribution: Which layers the damage comes from, or why that is not known; None unless the gate failed.
     """
 
     target: Target
@@ -39,6 +41,7 @@ class DecoderResult:
     rewrites: tuple[RewriteStep, ...]
     trials: Sequence[Trial]
     why_emulated: str = ""
+    attribution: Attribution | NotRun | None = None
 
     @property
     def chosen(self) -> Trial:

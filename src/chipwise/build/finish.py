@@ -19,6 +19,7 @@ from chipwise.build.texts import Texts
 from chipwise.bundle import BundleWriter, EngineSpec, Manifest, ModelInfo, SelfTest, record_self_test
 from chipwise.model.config import DecoderConfig
 from chipwise.model.model import Model
+from chipwise.report.attribution import Attribution
 from chipwise.report.html import render_html
 from chipwise.report.report import NotRun, Report, Step
 from chipwise.report.tried import TriedRecipe
@@ -81,8 +82,9 @@ def write_bundle(options: BuildOptions, found: DecoderResult, steps: Sequence[St
         )
         report = build_report(
             found, steps, stored, weights_bytes=weights_bytes,
-            data=found.texts.source, quality=chosen.quality, layers=chosen.layers, not_run=tuple(_not_run(found.texts)),
+            data=found.texts.source, quality=chosen.quality, layers=chosen.layers, not_run=tuple(_not_run(found)),
             tried=_tried(found), measurements=(chosen.speed.decode, chosen.speed.prefill) if chosen.speed else (),
+            attribution=found.attribution if isinstance(found.attribution, Attribution) else None,
         )  # fmt: skip
         return commit(writer, manifest, report)
 
@@ -146,7 +148,10 @@ def _self_test(graphs: Candidate, texts: Texts, threads: int) -> SelfTest:
         session.close()
 
 
-def _not_run(texts: Texts) -> Iterator[NotRun]:
+def _not_run(found: DecoderResult) -> Iterator[NotRun]:
+    texts = found.texts
+    if isinstance(found.attribution, NotRun):
+        yield found.attribution
     if texts.general:
         stood_in = "general ones stood in for calibration" if texts.scored else "general ones stood in for them"
         yield NotRun("your own queries", f"none were given with --queries; {stood_in}")

@@ -12,8 +12,8 @@ import onnx_ir as ir
 from chipwise.engine import Session
 from chipwise.engine.registry import get_engine
 from chipwise.model.scheme import TensorScheme
-from chipwise.rewrite.decoder_feeds import prompt_feed
 from chipwise.quant.seen_ranges import SeenRanges
+from chipwise.rewrite.decoder_feeds import prompt_feed
 from chipwise.rewrite.pass_ import Feed
 
 ENGINE = "onnxruntime"

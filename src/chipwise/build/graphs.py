@@ -18,7 +18,6 @@ from chipwise.model.decoder import GraphSpec, build_decoder
 from chipwise.model.scheme import FLOAT32, TensorScheme
 from chipwise.model.weights import WeightSource
 from chipwise.quant.calibration import calibrate
-from chipwise.rewrite.decoder_feeds import prompt_feed
 from chipwise.quant.hessian import HessianSource, Progress
 from chipwise.quant.int_weights import IntGrid
 from chipwise.quant.recipe import Recipe
@@ -26,6 +25,7 @@ from chipwise.quant.seen_ranges import SeenRanges
 from chipwise.quant.static_int8 import cpu_grid, quantize_channels, quantize_static_int8, quantized_values
 from chipwise.quant.weight_only import quantize_weights
 from chipwise.report.report import RewriteStep
+from chipwise.rewrite.decoder_feeds import prompt_feed
 from chipwise.rewrite.passes.ort_decoder import fuse_decoder
 from chipwise.target.target import Target
 

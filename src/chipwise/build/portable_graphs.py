@@ -24,12 +24,12 @@ from chipwise.model.scheme import FLOAT32, TensorScheme
 from chipwise.model.weights import WeightSource
 from chipwise.quant.calibration import Progress, calibrate
 from chipwise.quant.chip_weights import per_channel_ops, quantize_for_chip
-from chipwise.rewrite.decoder_feeds import prompt_feed
 from chipwise.quant.emulate import emulate_activations, stored_values
 from chipwise.quant.recipe import Recipe
 from chipwise.quant.seen_ranges import SeenRanges
 from chipwise.quant.twins import twin_ranges
 from chipwise.report.report import RewriteStep
+from chipwise.rewrite.decoder_feeds import prompt_feed
 from chipwise.rewrite.edit import inline_functions
 from chipwise.rewrite.mask_range import measure
 from chipwise.rewrite.pass_ import Feed

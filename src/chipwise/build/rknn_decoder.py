@@ -23,10 +23,10 @@ from chipwise.engine.onnxruntime.decoder_graph import DecoderGraph
 from chipwise.errors import ToolchainError
 from chipwise.files import writing
 from chipwise.model.rknn_file import read_rknn_file
-from chipwise.rewrite.decoder_feeds import prompt_feed
 from chipwise.quant.product_groups import product_groups
 from chipwise.quant.recipe import Recipe
 from chipwise.report.report import RewriteStep
+from chipwise.rewrite.decoder_feeds import prompt_feed
 from chipwise.rewrite.pass_ import Feed
 from chipwise.target import Target
 from chipwise.toolchain import Environment, LiveJob, open_job

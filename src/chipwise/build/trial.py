@@ -28,9 +28,9 @@ from chipwise.verify.layers import layer_cosines
 from chipwise.verify.reference.store import ReferenceStore
 from chipwise.verify.reference.verify_beside import Beside, Reference, verify_beside
 from chipwise.verify.run import context_needed
-from chipwise.verify.speed import Speed
 from chipwise.verify.semantic.index import with_semantic_drift
 from chipwise.verify.semantic.locate import installed_model, open_embedder
+from chipwise.verify.speed import Speed
 from chipwise.verify.thresholds import Thresholds
 
 # Cases answered at once: decoding many streams costs little more than one.
@@ -115,7 +115,18 @@ def run_trial(
     verdicts = judge(quality, thresholds, tried=tried)
     if isinstance(candidate, CompiledDecoder):
         verdicts = (*verdicts, Verdict.judge("compiler_errors", candidate.errors, 0, "max"))
-    return Trial(recipe, candidate, quality, verdicts, layers, findings, run.answers, run.speed, run.reference_speed, candidate.weights_bytes)
+    return Trial(
+        recipe,
+        candidate,
+        quality,
+        verdicts,
+        layers,
+        findings,
+        run.answers,
+        run.speed,
+        run.reference_speed,
+        candidate.weights_bytes,
+    )
 
 
 def _run(

@@ -10,6 +10,7 @@ import click
 
 from chipwise.build import BuildOptions, BuildResult
 from chipwise.build import build as run_build
+from chipwise.cli.attribution_lines import attribution_lines
 from chipwise.cli.matrix_lines import matrix_lines
 from chipwise.cli.numbers import CONTEXT, THREADS_OR_ALL, dimensions
 from chipwise.errors import GateFailedError
@@ -122,6 +123,9 @@ class _Printer:
 def _print_outcome(result: BuildResult) -> None:
     for verdict in result.report.verdicts:
         click.echo(f"  {verdict.line()}")
+    if result.report.attribution:
+        for line in attribution_lines(result.report.attribution):
+            click.echo(f"  {line}")
     for item in result.report.not_run:
         click.echo(f"  not run: {item.what} ({item.why})")
     for caveat in caveats(result.report):

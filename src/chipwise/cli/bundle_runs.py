@@ -10,12 +10,13 @@ from chipwise.bundle.manifest import CHAT_TEMPLATE, OWN_ROLES, TOKENIZER
 from chipwise.cli.progress import cases_bar
 from chipwise.engine import Session
 from chipwise.errors import BundleError
+from chipwise.model.tokenizer import Tokenizer
 from chipwise.target.host.machine import look
 from chipwise.verify.environment import hardware_line
 from chipwise.verify.generate import Prompt
 from chipwise.verify.reference.store import ReferenceStore
 from chipwise.verify.reference.verify_beside import Beside, Reference, verify_beside
-from chipwise.verify.run import context_needed, encode_suite
+from chipwise.verify.run import context_needed, differing, encode_suite
 from chipwise.verify.run import verify as verify_cases
 from chipwise.verify.speed import measure_speed
 from chipwise.verify.suite import Suite
@@ -61,6 +62,14 @@ def run_bundles(
     with ExitStack() as stack:
         candidate = stack.enter_context(_session(ours, prompts, slots, threads))
         progress = stack.enter_context(cases_bar(len(prompts)))
+        asked = _asked(suite, tokenizer, ours, theirs) if theirs else None
+        if theirs and asked and differing(prompts, asked):
+            with _session(theirs, asked, slots, threads) as session:
+                apart = verify_cases(
+                    suite.cases, prompts, tokenizer, candidate=candidate, reference=session, reference_prompts=asked,
+                    progress=progress,
+                )  # fmt: skip
+            return Beside(apart, "to prompts of its own chat template")
         if theirs is None:
             alone = verify_cases(suite.cases, prompts, tokenizer, candidate=candidate, progress=progress)
             return Beside(alone, "none", speed=measure_speed(candidate, machine) if machine else None)
@@ -75,6 +84,12 @@ def run_bundles(
             hardware=machine,
             progress=progress,
         )
+
+
+def _asked(suite: Suite, tokenizer: Tokenizer, ours: Bundle, theirs: Bundle) -> list[Prompt] | None:
+    """The cases as the reference's own chat template puts them; None if it is the same file."""
+    mine, other = (bundle.manifest.files.get(CHAT_TEMPLATE) for bundle in (ours, theirs))
+    return None if mine == other else encode_suite(suite, tokenizer, theirs.chat_template)
 
 
 def _reference(ours: Bundle, theirs: Bundle, prompts: Sequence[Prompt], slots: int, threads: int | None) -> Reference:

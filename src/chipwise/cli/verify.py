@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from chipwise.bundle import Bundle, open_bundle
+from chipwise.cli.attribution_lines import attribution_lines
 from chipwise.cli.bundle_runs import run_bundles, weights_bytes
 from chipwise.cli.matrix_lines import matrix_lines, semantic_lines, speed_line
 from chipwise.cli.numbers import THREADS
 from chipwise.cli.verify_server import Served, server_report
-from chipwise.errors import GateFailedError, InputError
+from chipwise.errors import DependencyError, GateFailedError, InputError
 from chipwise.files import write_atomic, writing
 from chipwise.report.caveats import caveats
 from chipwise.report.html import headline, render_html, requirement
@@ -32,6 +35,9 @@ from chipwise.verify.semantic.locate import PACKAGE, installed_model, open_embed
 from chipwise.verify.suite import Suite, read_suite
 from chipwise.verify.thresholds import Thresholds, parse_overrides
 from chipwise.verify.weighed import weighed, weighed_reference
+
+if TYPE_CHECKING:
+    from chipwise.cli.verify_attribution import Attributing
 
 _FLOAT_BITS = 32
 
@@ -60,6 +66,7 @@ _FLOAT_BITS = 32
     help="Folder of a sentence-embedding model, for semantic drift.  [default: MiniLM, if its package is installed]",
 )
 @click.option("--gate", "overrides", multiple=True, metavar="NAME=VALUE", help="Set a threshold; may be repeated.")
+@click.option("--attribute", is_flag=True, help="Find the layers that the damage comes from; needs --reference.")
 @click.option("--slots", type=click.IntRange(1), default=8, show_default=True, help="Cases that run at once.")
 @click.option("--threads", type=THREADS, help="Threads of the engine.  [default: the engine's choice]")
 @click.option("--no-cache", is_flag=True, help="Run the reference even if its answers are kept, and keep none.")
@@ -75,6 +82,7 @@ def verify(
     reference: Path | None,
     embeddings: Path | None,
     overrides: tuple[str, ...],
+    attribute: bool,
     slots: int,
     threads: int | None,
     no_cache: bool,
@@ -92,6 +100,8 @@ def verify(
         raise InputError("--model and --reference-url belong to --url", remedy="give --url, or leave them out")
     if embeddings and not (reference or reference_url):
         raise InputError("--embeddings compares with a reference", remedy="give --reference or --reference-url")
+    if attribute and not reference:
+        raise InputError("--attribute swaps layers with a reference's", remedy="give --reference, an fp32 bundle")
     suite, own = read_suite(suite_path), parse_overrides(overrides)
     if bundle is None:
         if reference:
@@ -100,7 +110,9 @@ def verify(
         report = server_report(suite, server, own, embeddings)
     else:
         store = None if no_cache else ReferenceStore.of_user()
-        report = _bundle_report(suite, bundle, reference, own, embeddings, slots, threads, store)
+        report = _bundle_report(
+            suite, bundle, reference, own, embeddings, slots, threads, store, attribute=attribute
+        )  # fmt: skip
     if output:
         _write(output, {"report.json": report.to_json(), "report.html": render_html(report)})
     if as_json:
@@ -121,6 +133,8 @@ def _bundle_report(
     slots: int,
     threads: int | None,
     store: ReferenceStore | None,
+    *,
+    attribute: bool,
 ) -> Report:
     ours, theirs = open_bundle(bundle), open_bundle(reference) if reference else None
     thresholds = Thresholds.for_weight_bits(weight_bits(ours)).with_overrides(suite.gate)
@@ -129,10 +143,25 @@ def _bundle_report(
     with ExitStack() as stack:
         # Before the cases run: what is wrong with it should not show at their end.
         embedder = stack.enter_context(open_embedder(model, threads=threads or 0)) if theirs and model else None
+        attributing = _attributing(ours, theirs, threads) if attribute and theirs else None
         run = run_bundles(suite, ours, theirs, slots=slots, threads=threads, store=store)
         if embedder:
             run = replace(run, quality=with_semantic_drift(run.quality, embedder))
-    return _report(suite, ours, theirs, run, thresholds)
+    report = _report(suite, ours, theirs, run, thresholds)
+    return attributing.added_to(report, suite, thresholds) if attributing else report
+
+
+def _attributing(ours: Bundle, theirs: Bundle, threads: int | None) -> Attributing:
+    """What takes graphs apart; it needs packages of the host, which a board that verifies has not."""
+    try:
+        module = importlib.import_module("chipwise.cli.verify_attribution")
+    except ModuleNotFoundError as e:
+        raise DependencyError(
+            f"--attribute needs the package {e.name}, which is not installed",
+            remedy="pip install 'chipwise[build]' (Python 3.11 or newer), or attribute on the host",
+        ) from e
+    opened: Attributing = module.Attributing(ours, theirs, threads)
+    return opened
 
 
 def weight_bits(bundle: Bundle) -> int:
@@ -168,6 +197,8 @@ def _report(suite: Suite, ours: Bundle, theirs: Bundle | None, run: Beside, thre
         provenance["reference answers"] = run.answers
     else:
         not_run.append(NotRun("drift against a reference", "no --reference was given"))
+    if quality.prompts_differ:
+        not_run.append(NotRun("drift of the same tokens", "the two sides' chat templates write different ones"))
     if theirs and quality.semantic is None:
         not_run.append(NotRun("semantic drift", f"no embedding model; give --embeddings, or pip install {PACKAGE}"))
     if not quality.matrix:
@@ -210,6 +241,8 @@ def _lines(report: Report) -> Iterator[str]:
             yield from semantic_lines(quality)
         if quality.answer:
             yield f"answers changed: {quality.answers_changed} of {len(quality.cases)}"
+    if report.attribution:
+        yield from attribution_lines(report.attribution)
     for verdict in report.verdicts:
         value = metric_value(verdict.metric, verdict.value)
         result = {"pass": "pass", "fail": "FAIL", "unclear": "????"}[verdict.outcome]
