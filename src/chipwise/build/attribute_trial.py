@@ -18,6 +18,8 @@ from chipwise.verify.run import context_needed
 
 # Two graphs in many pieces on the cores that a user gave; a run without a say takes two.
 _THREADS = 2
+# A build that failed should say so soon; a large model is attributed on fewer texts.
+_BUDGET_S = 60.0
 
 
 def attribute_trial(
@@ -40,7 +42,7 @@ def attribute_trial(
             answers = answered(session, prompts, tokenizer.special.eos_ids)
         finally:
             session.close()
-        return attribute(pair, answers, progress=progress)
+        return attribute(pair, answers, budget_s=_BUDGET_S, progress=progress)
     except ChipwiseError as e:
         return NotRun(what, str(e))
 

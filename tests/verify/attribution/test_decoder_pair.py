@@ -21,9 +21,10 @@ def test_another_number_of_layers(llama: Model, tmp_path: Path) -> None:
         DecoderPair(fused(tmp_path, llama), fused(tmp_path, shorter, "shorter"))
 
 
-def test_another_kind_of_graph(llama: Model, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="the reference has the graphs decoder, the candidate decode and prefill"):
-        DecoderPair(fused(tmp_path, llama, "fused"), pair(tmp_path, llama))
+def test_a_bundle_of_another_model(llama: Model, tmp_path: Path) -> None:
+    files = fused(tmp_path, llama)
+    with pytest.raises(InputError, match="the candidate has no graph of a decoder"):
+        DecoderPair(files, {"graph": files["decoder"]})
 
 
 def test_another_length(llama: Model, tmp_path: Path) -> None:

@@ -144,6 +144,31 @@ def test_values_that_are_not_finite_make_the_layer_the_worst(llama: Model, tmp_p
     assert found.tensors[0].nonfinite > 0
 
 
+@pytest.mark.parametrize("kind", ["llama", "gemma"])
+def test_a_fused_reference_and_graphs_of_fixed_shapes(
+    kind: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    model = request.getfixturevalue(kind)
+    reference = fused(tmp_path, model)
+    damaged = fixed_pair(tmp_path, model, "candidate", noisy("layers.1.self_attn.o_proj"))
+    found = attribute(DecoderPair(reference, damaged, threads=1), [TEXT])
+    assert [fault.name for fault in found.faults] == ["layers.1.attention"]
+    assert found.kl_step_nats is None
+    assert "positions" not in {layer.layer for layer in found.layers}
+    # The two compute the rest in another order.
+    sound = attribute(DecoderPair(reference, fixed_pair(tmp_path, model, "sound"), threads=1), [TEXT])
+    assert sound.culprit == ""
+    assert 0 < max(layer.own_error for layer in sound.layers) < 1e-4
+
+
+def test_no_other_text_is_begun_when_the_budget_is_spent(llama: Model, tmp_path: Path) -> None:
+    files = fused(tmp_path, llama)
+    done = []
+    found = attribute(DecoderPair(files, files), [TEXT, TEXT], budget_s=0, progress=lambda n, of: done.append((n, of)))
+    assert found.texts == 1
+    assert done == [(1, 2)]
+
+
 def test_texts_that_are_too_long(llama: Model, tmp_path: Path) -> None:
     files = fixed_pair(tmp_path, llama)
     with pytest.raises(InputError, match="no text fits"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from chipwise.report.attribution import RUNTIME, TEMPLATE, Attribution, Fault, LayerDamage
 from chipwise.verify.attribution.layer import KV_CACHE
@@ -82,7 +83,7 @@ def with_runtime(found: Attribution, session_nats: float, self_check_nats: float
 
 
 def _with_first(found: Attribution, fault: Fault) -> Attribution:
-    return Attribution(**{**vars(found), "faults": (fault, *found.faults)})
+    return replace(found, faults=(fault, *found.faults))
 
 
 def _named(layer: LayerDamage, pieces: Mapping[str, LayerDamage], kl_nats: float) -> Fault:

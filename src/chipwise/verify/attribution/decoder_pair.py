@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from chipwise.errors import InputError
@@ -54,18 +55,25 @@ class DecoderPair:
 
     def __init__(self, reference: Files, candidate: Files, *, threads: int = 2) -> None:
         self.candidate, self.threads = candidate, threads
-        self.roles = _roles(reference, candidate)
-        both: dict[Side, Files] = {"reference": reference, "candidate": candidate}
+        roles = _roles(reference, candidate)
+        self.roles = [ours for _, ours in roles]
+        # A fused graph and a pair of plain ones: each reads texts, and only so they are compared.
+        mixed = any(theirs != ours for theirs, ours in roles)
         self.graphs: list[dict[Side, SplitGraph]] = [
-            {side: SplitGraph(files[role], threads=threads) for side, files in both.items()} for role in self.roles
+            {
+                "reference": SplitGraph(reference[theirs], threads=threads, coarse=mixed),
+                "candidate": SplitGraph(candidate[ours], threads=threads, coarse=mixed),
+            }
+            for theirs, ours in roles
         ]
         for graphs in self.graphs:
-            _check_alike(graphs["reference"], graphs["candidate"])
+            _check_alike(graphs["reference"], graphs["candidate"], any_length=mixed)
 
     @property
     def room(self) -> int | None:
         """Tokens that both graphs read at once; None if they take any number."""
-        return read_limit(self.graphs[0]["reference"].model.graph)
+        limits = [limit for split in self.graphs[0].values() if (limit := read_limit(split.model.graph)) is not None]
+        return min(limits, default=None)
 
     def fit(self, text: Text) -> Text | None:
         """As much of a text as both graphs read at once; None if its prompt alone is longer."""
@@ -75,8 +83,10 @@ class DecoderPair:
     def bases(self, text: Text) -> Iterator[Base]:
         """The runs of a text: read whole; then, where another graph adds tokens, some of its tokens one at a time."""
         tokens = text.tokens
+        # A graph of fixed length is filled up with text; one of any length then reads the same.
+        filled = np.resize(tokens, self.room or len(tokens)).tolist()
         first = len(text.prompt) - 1 if text.answer else len(tokens) // 2
-        mixture = Mixture(self.graphs[0], {side: read_feed(one, tokens) for side, one in self.graphs[0].items()})
+        mixture = Mixture(self.graphs[0], {side: read_feed(one, filled) for side, one in self.graphs[0].items()})
         read = Base(mixture, {side: mixture.whole(side) for side in self.graphs[0]}, slice(first, len(tokens)))
         yield read
         for graphs in self.graphs[1:]:
@@ -97,23 +107,21 @@ class DecoderPair:
         return past_of(base.mixture.graphs[side].model.graph, changed, base.tokens)
 
 
-def _roles(reference: Files, candidate: Files) -> Sequence[str]:
+def _roles(reference: Files, candidate: Files) -> Sequence[tuple[str, str]]:
+    """The graphs that are held against each other, the reference's role first."""
     for roles in (("decoder",), ("prefill", "decode")):
         if set(roles) <= set(reference) and set(roles) <= set(candidate):
-            return roles
-    raise InputError(
-        f"the reference has the graphs {_listed(reference)}, the candidate {_listed(candidate)}: layers of the one "
-        "cannot stand in for layers of the other",
-        where="attribution",
-        remedy="compare ONNX bundles of the same kind: build the reference for the candidate's target",
-    )
+            return [(role, role) for role in roles]
+    read = [next((role for role in ("decoder", "prefill") if role in files), None) for files in (reference, candidate)]
+    if read[0] is None or read[1] is None:
+        raise InputError(
+            f"the {'candidate' if read[0] else 'reference'} has no graph of a decoder", where="attribution",
+            remedy="attribute bundles of language models that run on onnxruntime",
+        )  # fmt: skip
+    return [(read[0], read[1])]
 
 
-def _listed(files: Files) -> str:
-    return " and ".join(sorted(files)) or "none"
-
-
-def _check_alike(ours: SplitGraph, theirs: SplitGraph) -> None:
+def _check_alike(ours: SplitGraph, theirs: SplitGraph, *, any_length: bool) -> None:
     layers = layer_count(ours.parts), layer_count(theirs.parts)
     if layers[0] != layers[1]:
         raise InputError(
@@ -121,7 +129,7 @@ def _check_alike(ours: SplitGraph, theirs: SplitGraph) -> None:
             remedy="compare a model with what was built from it",
         )  # fmt: skip
     ends = [(read_limit(one.model.graph), context_of(one.model.graph)) for one in (ours, theirs)]
-    if ends[0] != ends[1]:
+    if ends[0] != ends[1] and not any_length:
         raise InputError(
             "its graphs are of other lengths than the reference's", where=str(theirs.path),
             remedy="build both with the same --context",

@@ -53,7 +53,7 @@ class Layer:
     inside: str = ""
 
 
-def parts_of(values: Collection[str], *, where: str) -> list[Part]:
+def parts_of(values: Collection[str], *, where: str, coarse: bool = False) -> list[Part]:
     """The parts of a graph that holds boundary values, in the order in which they run.
 
     Attention is one part where the graph fuses it, else four: projections, cache, scores and output projection.
@@ -61,6 +61,8 @@ def parts_of(values: Collection[str], *, where: str) -> list[Part]:
     Args:
         values: Names of all values that the graph computes.
         where: The graph's file, for messages.
+        coarse: Whether attention shall be one part, with its positions, whatever the graph: graphs of different kinds
+            have no more in common.
 
     Raises:
         GraphError: The graph does not name its layers.
@@ -70,6 +72,9 @@ def parts_of(values: Collection[str], *, where: str) -> list[Part]:
             "the graph does not name the values between its layers", where=where,
             remedy="build the bundle again with this version of chipwise",
         )  # fmt: skip
+    if coarse:
+        inside = {names.attention_heads(layer) for layer in range(len(values))}
+        values = [name for name in values if name not in _ROPES and name not in inside]
     ropes = tuple(name for name in _ROPES if name in values)
     parts = [Part(POSITIONS, POSITIONS, (), ropes)] if ropes else []
     parts.append(Part(EMBEDDING, EMBEDDING, (), (names.EMBEDDED,)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Mapping, Sequence
 
 from chipwise.errors import InputError
@@ -13,6 +14,7 @@ from chipwise.verify.attribution.boundaries import cuttable
 from chipwise.verify.attribution.decoder_pair import Base, DecoderPair
 from chipwise.verify.attribution.layer import Layer, layers_of
 from chipwise.verify.attribution.lost_values import LostValues
+from chipwise.verify.attribution.mixture import Side
 from chipwise.verify.attribution.phase import Text
 from chipwise.verify.attribution.split_graph import Values
 from chipwise.verify.attribution.tally import Divergence, Logits, PhaseTally
@@ -21,7 +23,9 @@ from chipwise.verify.generate import Progress
 READ, STEP = 0, 1
 
 
-def attribute(pair: DecoderPair, texts: Sequence[Text], *, progress: Progress | None = None) -> Attribution:
+def attribute(
+    pair: DecoderPair, texts: Sequence[Text], *, budget_s: float = math.inf, progress: Progress | None = None
+) -> Attribution:
     """Find which layers a candidate's drift comes from.
 
     Both graphs are cut between their layers. A text runs through the reference and through the candidate; then, for
@@ -32,6 +36,7 @@ def attribute(pair: DecoderPair, texts: Sequence[Text], *, progress: Progress | 
     Args:
         pair: The reference's graphs and the candidate's.
         texts: What is run, a few of those that drifted most; those too long for the graphs are cut or left out.
+        budget_s: Once this is spent, no other text is begun: one says nearly what several do.
         progress: Told the texts done.
 
     Raises:
@@ -42,21 +47,28 @@ def attribute(pair: DecoderPair, texts: Sequence[Text], *, progress: Progress | 
     if not fitting:
         raise InputError("no text fits the graphs, so nothing can be attributed", remedy="give shorter cases")
     layers = layers_of(pair.graphs[0]["reference"].parts)
-    tally = _Tally(pair, layers)
-    for done, text in enumerate(fitting):
-        tally.add(text)
+    tally, lost = _Tally(pair, layers), _Lost(pair)
+    end_s = time.monotonic() + budget_s
+    done = 0
+    for text in fitting:
+        bases = list(pair.bases(text))
+        tally.add(bases)
+        lost.add(bases)
+        done += 1
         if progress:
-            progress(done + 1, len(fitting))
+            progress(done, len(fitting))
+        if time.monotonic() > end_s:
+            break
     damages = tally.damages()
     whole = tally.whole
     return Attribution(
         faults=blame(damages, tally.kl_nats),
         layers=damages,
-        tensors=_lost(pair, fitting),
+        tensors=lost.tensors(),
         kl_nats=tally.kl_nats,
         kl_read_nats=whole[READ].mean_nats,
         kl_step_nats=whole[STEP].mean_nats if len(pair.graphs) > 1 else None,
-        texts=len(fitting),
+        texts=done,
     )
 
 
@@ -75,8 +87,7 @@ class _Tally:
     def kl_nats(self) -> float:
         return _mean(self.whole)
 
-    def add(self, text: Text) -> None:
-        bases = list(self._pair.bases(text))
+    def add(self, bases: Sequence[Base]) -> None:
         for base in bases:
             self.whole[_phase(base)].add(_logits(base, "reference"), _logits(base, "candidate"))
         for layer in self._layers:
@@ -141,8 +152,8 @@ def _mean(phases: Sequence[Divergence]) -> float:
     return sum(ran) / len(ran) if ran else 0.0
 
 
-def _logits(base: Base, side: str) -> Logits:
-    return _rows(base.values[side], base)  # type: ignore[index]  # the two sides
+def _logits(base: Base, side: Side) -> Logits:
+    return _rows(base.values[side], base)
 
 
 def _rows(values: Values, base: Base) -> Logits:
@@ -151,15 +162,18 @@ def _rows(values: Values, base: Base) -> Logits:
     return rows
 
 
-def _lost(pair: DecoderPair, texts: Sequence[Text]) -> tuple[TensorCount, ...]:
-    """What the candidate's own runs lose, the most first; values that are not finite before those that saturate."""
-    counters = [LostValues(cuttable(pair.candidate[role]), role, threads=pair.threads) for role in pair.roles]
-    for text in texts:
-        for base in pair.bases(text):
-            side = base.mixture.graphs["candidate"]
+class _Lost:
+    """What the candidate's own runs lose, a tensor."""
+
+    def __init__(self, pair: DecoderPair) -> None:
+        self._counters = [LostValues(cuttable(pair.candidate[role]), role, threads=pair.threads) for role in pair.roles]
+
+    def add(self, bases: Sequence[Base]) -> None:
+        for base in bases:
             past = {name: array for name, array in base.values["candidate"].items() if name.startswith("past.")}
-            given = {str(value.name) for value in side.model.graph.inputs}
-            feed = {**base.mixture.feeds["candidate"], **past}
-            counters[_phase(base)].run({name: array for name, array in feed.items() if name in given})
-    found = [count for counter in counters for count in counter.result()]
-    return tuple(sorted(found, key=lambda one: (-one.nonfinite, -one.saturated / max(1, one.values))))
+            self._counters[_phase(base)].run({**base.mixture.feeds["candidate"], **past})
+
+    def tensors(self) -> tuple[TensorCount, ...]:
+        """The most first; values that are not finite before those that saturate."""
+        found = [count for counter in self._counters for count in counter.result()]
+        return tuple(sorted(found, key=lambda one: (-one.nonfinite, -one.saturated / max(1, one.values))))

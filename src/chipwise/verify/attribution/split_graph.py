@@ -24,6 +24,7 @@ class SplitGraph:
     Args:
         path: The ONNX file.
         threads: Threads of a run.
+        coarse: Whether attention is one part; see ``parts_of``.
 
     Attributes:
         model: The graph as it is cut.
@@ -33,11 +34,11 @@ class SplitGraph:
         GraphError: The file holds no decoder whose layers are named.
     """
 
-    def __init__(self, path: Path, *, threads: int = 2) -> None:
+    def __init__(self, path: Path, *, threads: int = 2, coarse: bool = False) -> None:
         self.path, self._threads = path, threads
         self.model = cuttable(path)
         self._values = {str(value.name): value for node in self.model.graph for value in node.outputs}
-        self.parts: Sequence[Part] = parts_of(self._values, where=str(path))
+        self.parts: Sequence[Part] = parts_of(self._values, where=str(path), coarse=coarse)
         self._order = {node: place for place, node in enumerate(self.model.graph)}
         self._runners: dict[str, Runner] = {}
 
