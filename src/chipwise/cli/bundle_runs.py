@@ -75,15 +75,9 @@ def run_bundles(
             return Beside(alone, "none", speed=measure_speed(candidate, machine) if machine else None)
         reference = _reference(ours, theirs, prompts, slots, threads)
         return verify_beside(
-            suite.cases,
-            prompts,
-            tokenizer,
-            candidate=candidate,
-            reference=reference,
-            store=store,
-            hardware=machine,
+            suite.cases, prompts, tokenizer, candidate=candidate, reference=reference, store=store, hardware=machine,
             progress=progress,
-        )
+        )  # fmt: skip
 
 
 def _asked(suite: Suite, tokenizer: Tokenizer, ours: Bundle, theirs: Bundle) -> list[Prompt] | None:
