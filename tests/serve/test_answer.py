@@ -54,6 +54,14 @@ def test_end_token_at_the_last_place_is_a_stop() -> None:
     assert answer.finish_reason == "stop"
 
 
+def test_a_complete_text_ends_unless_a_stop_string_cuts_it() -> None:
+    for stop, said in (((), "{}"), (("}",), "{"), (("} ",), "{}")):
+        answer = answer_to(stop, max_tokens=2)
+        pieces = [*run(answer, b"{"), answer.push(ord("}"), None, complete=True)]
+        assert text([piece for piece in pieces if piece]) == said
+        assert (answer.finish_reason, answer.n_tokens) == ("stop", 2)
+
+
 def test_stop_string_over_several_tokens_is_not_said() -> None:
     answer = answer_to(["\n\n"])
     assert text(run(answer, b"one\ntwo\n\nthree")) == "one\ntwo"

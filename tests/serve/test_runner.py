@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import random
 import tracemalloc
 
@@ -11,6 +12,7 @@ from chipwise.engine.null import NullSession, VirtualClock
 from chipwise.errors import DeadlineError, EngineError, OverloadedError, UnavailableError
 from chipwise.serve.chunks import ChunkRule
 from chipwise.serve.events import Event, Failure, Finish, Piece
+from chipwise.serve.grammar import Grammars
 from chipwise.serve.limits import Limits
 from chipwise.serve.metrics import Metrics
 from chipwise.serve.priority import Priority
@@ -20,7 +22,7 @@ from chipwise.serve.sampling import SamplingParams
 from chipwise.serve.scheduler import Scheduler, SchedulerRules
 from chipwise.serve.ticket import Ticket
 from chipwise.serve.vocabulary import Vocabulary
-from tests.serve.fakes import VOCAB, alone, null_model, says, text_of
+from tests.serve.fakes import EOS, VOCAB, alone, byte_tokenizer, null_model, says, text_of
 
 GREEDY = SamplingParams(temperature=0.0)
 
@@ -327,6 +329,59 @@ def test_a_displaced_request_says_what_it_says_undisturbed() -> None:
         assert bench.metric(f"chipwise_{what}_total") == 1
         for i, ticket in enumerate(ordinary):
             assert bench.text(ticket) == text_of(alone(list(f"{i}\n".encode()), 40))
+
+
+def test_a_grammar_is_kept_to_by_whoever_gives_way() -> None:
+    grammars = Grammars(Vocabulary(byte_tokenizer()), VOCAB, (EOS,))
+    grammar = grammars.of_schema({"type": "array", "items": {"enum": [1234, 5678]}, "minItems": 4, "maxItems": 4}, "")
+    for n_slots, what in ((2, "evictions"), (3, "parkings")):
+        bench = Bench(n_slots=n_slots, max_running=2)
+        ordinary = [bench.ask(f"{i}\n", 400, priority=Priority.BACKGROUND, grammar=grammar) for i in range(2)]
+        for _ in range(14):
+            bench.runner.step()
+        bench.ask("9\n", 5, priority=Priority.EMERGENCY)
+        bench.run()
+        assert bench.metric(f"chipwise_{what}_total") == 1
+        undisturbed = Bench(n_slots=1)
+        for i, ticket in enumerate(ordinary):
+            alone_too = undisturbed.ask(f"{i}\n", 400, grammar=grammar)
+            undisturbed.run()
+            assert bench.text(ticket) == undisturbed.text(alone_too)
+            assert set(json.loads(bench.text(ticket))) <= {1234, 5678}
+            assert len(json.loads(bench.text(ticket))) == 4
+            end = bench.events[ticket][-1]
+            assert isinstance(end, Finish)
+            assert end.reason == "stop"
+
+
+def test_log_probabilities_stay_the_models_own_under_a_grammar() -> None:
+    grammars = Grammars(Vocabulary(byte_tokenizer()), VOCAB, (EOS,))
+    bench = Bench(next_token=says("x"), slope=0.5)
+    ticket = bench.ask(sampling=SamplingParams(temperature=0, logprobs=1), grammar=grammars.of_schema({"const": 1}, ""))
+    bench.run()
+    piece = bench.events[ticket][0]
+    assert isinstance(piece, Piece)
+    (entry,) = piece.tokens
+    assert entry.token == ord("1")
+    assert [token for token, _ in entry.top] == [ord("x")]
+    assert entry.logprob < entry.top[0][1] - 1
+    assert bench.events[ticket][-1] == Finish("stop", 6, 1)
+
+
+def test_a_grammar_that_no_token_can_follow_ends_the_request() -> None:
+    class Braceless(Vocabulary):
+        def token_bytes(self, token_id: int) -> bytes:
+            return b"" if token_id == ord("{") else super().token_bytes(token_id)
+
+    grammar = Grammars(Braceless(byte_tokenizer()), VOCAB, (EOS,)).of_schema({"type": "object"}, "")
+    bench = Bench(next_token=says("hi"))
+    stuck, other = bench.ask(grammar=grammar), bench.ask("b\n")
+    bench.run()
+    (failure,) = bench.events[stuck]
+    assert isinstance(failure, Failure)
+    assert "grammar" in str(failure.error)
+    assert bench.text(other) == "hi"
+    assert bench.runner.healthy
 
 
 def test_a_deadline_ends_a_request_in_time_wherever_it_stands() -> None:

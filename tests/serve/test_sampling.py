@@ -181,3 +181,21 @@ def test_logits_are_left_as_they_are(logits: np.ndarray) -> None:
     sampler.sample(logits, SamplingParams(top_p=0.5), Fixed(0.5))
     sampler.logprobs(logits, 0, 3)
     np.testing.assert_array_equal(logits, copy)
+
+
+@given(LOGITS, st.floats(0.0, 2.0), st.floats(0.05, 1.0), st.integers(0, 100))
+def test_tokens_that_are_not_allowed_count_as_impossible(
+    logits: np.ndarray, temperature: float, top_p: float, seed: int
+) -> None:
+    allowed = np.random.default_rng(seed).random(len(logits)) < 0.3
+    params, sampler = SamplingParams(temperature, top_p, seed), Sampler(len(logits))
+    before = logits.copy()
+    masked = np.where(allowed, logits, np.float32(-np.inf))
+    if np.isfinite(masked).any():
+        token = sampler.sample(logits, params, params.generator(), allowed)
+        assert token == sampler.sample(masked, params, params.generator())
+        assert allowed[token]
+    else:
+        with pytest.raises(EngineError, match="grammar allows"):
+            sampler.sample(logits, params, params.generator(), allowed)
+    assert np.array_equal(logits, before)

@@ -29,8 +29,14 @@ class Answer:
         self.n_tokens = 0
         self.finish_reason: FinishReason | None = None
 
-    def push(self, token: int, logprobs: TokenLogprobs | None) -> Piece | None:
-        """Take the next token; a piece if there is something to send. See ``finish_reason`` afterwards."""
+    def push(self, token: int, logprobs: TokenLogprobs | None, *, complete: bool = False) -> Piece | None:
+        """Take the next token; a piece if there is something to send. See ``finish_reason`` afterwards.
+
+        Args:
+            token: The token's id.
+            logprobs: Its log probability, if asked for.
+            complete: Whether nothing may follow it.
+        """
         self.n_tokens += 1
         if token in self._eos_ids:
             self.finish_reason = "stop"
@@ -43,8 +49,8 @@ class Answer:
         if self._stop.stopped:
             self.finish_reason = "stop"
             return self._piece(free)
-        if self.n_tokens >= self._max_tokens:
-            self.finish_reason = "length"
+        if complete or self.n_tokens >= self._max_tokens:
+            self.finish_reason = "stop" if complete else "length"
             return self._end(free)
         return self._piece(free)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from chipwise.serve.grammar import Grammar
 from chipwise.serve.priority import Priority
 from chipwise.serve.ring import Ring
 from chipwise.serve.sampling import SamplingParams
@@ -26,6 +27,7 @@ class Request:
         priority: How urgent it is.
         deadline_s: When the answer is of no use any more, on the server's clock; None for never.
         client: Whose it is: clients share the model evenly.
+        grammar: What its text has to be; None for anything.
         ring: How it goes on when its slot is full; None if prompt and answer fit it.
     """
 
@@ -38,4 +40,5 @@ class Request:
     priority: Priority = Priority.NORMAL
     deadline_s: float | None = None
     client: str = ""
+    grammar: Grammar | None = None
     ring: Ring | None = None

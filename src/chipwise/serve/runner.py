@@ -82,7 +82,8 @@ class Runner:
             OverloadedError: There is no room for it, or the hardware's limits turn it away.
         """
         answer = Answer(request, self._vocabulary, self._eos_ids)
-        ticket = Ticket(Sequence(request), answer, outbox, request.sampling.generator())
+        constraint = None if request.grammar is None else request.grammar.start()
+        ticket = Ticket(Sequence(request), answer, outbox, request.sampling.generator(), constraint)
         with self._lock:
             self._scheduler.submit(ticket.sequence, self._limits())
             self._live[ticket.sequence] = ticket
@@ -139,14 +140,17 @@ class Runner:
     def _choose(self, ticket: Ticket, logits: npt.NDArray[np.float32]) -> Finish | Failure | None:
         """Choose a request's next token and send its text; how the request ends, if it does."""
         request, answer = ticket.sequence.request, ticket.answer
-        n_top = request.sampling.logprobs
+        n_top, constraint = request.sampling.logprobs, ticket.constraint
         try:
-            token = self._sampler.sample(logits, request.sampling, ticket.chance)
+            allowed = None if constraint is None else constraint.allowed()
+            token = self._sampler.sample(logits, request.sampling, ticket.chance, allowed)
+            if constraint is not None:
+                constraint.advance(token)
         except EngineError as e:
             return Failure(e)
         logprobs = None if n_top is None else self._sampler.logprobs(logits, token, n_top)
         self._count_token(ticket)
-        piece = answer.push(token, logprobs)
+        piece = answer.push(token, logprobs, complete=constraint is not None and constraint.complete)
         if piece is not None:
             ticket.outbox(piece)
         if answer.finish_reason is not None:

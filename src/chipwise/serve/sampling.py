@@ -66,22 +66,36 @@ class Sampler:
         self._blocks = np.zeros((len(self._starts), _BLOCK), dtype=np.float32)
         self._weights = self._blocks.reshape(-1)[:vocab_size]
         self._chosen = np.empty(vocab_size, dtype=np.bool_)
+        self._masked = np.empty(vocab_size, dtype=np.float32)
 
-    def sample(self, logits: npt.NDArray[np.float32], params: SamplingParams, chance: np.random.Generator) -> int:
+    def sample(
+        self,
+        logits: npt.NDArray[np.float32],
+        params: SamplingParams,
+        chance: np.random.Generator,
+        allowed: npt.NDArray[np.bool_] | None = None,
+    ) -> int:
         """The next token's id. Of equal logits, the lower id counts as the likelier.
 
         Args:
             logits: float32 ``[vocab]``; left as it is.
             params: What the request asks for.
             chance: The request's generator; one number is drawn unless the choice is greedy.
+            allowed: The tokens to choose from, bool ``[vocab]``; the others count as impossible. None for all.
 
         Raises:
-            EngineError: The logits hold NaN, or nothing but infinities.
+            EngineError: The logits hold NaN, or nothing but infinities, of all tokens or of those allowed.
         """
         best = int(logits.argmax())
         peak = float(logits[best])  # argmax stops at the first NaN
         if not math.isfinite(peak):
             raise EngineError(f"the model's logits hold {peak}")
+        if allowed is not None and not (params.greedy and allowed[best]):
+            logits = self._mask(logits, allowed)
+            best = int(logits.argmax())
+            peak = float(logits[best])
+            if not math.isfinite(peak):
+                raise EngineError("none of the tokens that the grammar allows is possible to the model")
         if params.greedy:
             return best
         self._weigh(logits, peak, params.temperature)
@@ -101,6 +115,11 @@ class Sampler:
         log_total = peak + math.log(float(self._block_sums().sum()))
         top = tuple((int(i), float(logits[i]) - log_total) for i in self._likeliest(logits, n_top))
         return TokenLogprobs(token, float(logits[token]) - log_total, top)
+
+    def _mask(self, logits: npt.NDArray[np.float32], allowed: npt.NDArray[np.bool_]) -> npt.NDArray[np.float32]:
+        self._masked.fill(-np.inf)
+        np.copyto(self._masked, logits, where=allowed)
+        return self._masked
 
     def _weigh(self, logits: npt.NDArray[np.float32], peak: float, temperature: float) -> None:
         # float32 is as exact as the logits are: at |l| = 20 they carry an error of 1e-6, exp adds 1e-7.

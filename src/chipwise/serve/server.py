@@ -20,6 +20,7 @@ from chipwise.errors import BundleError, ChipwiseError, EngineError, InputError
 from chipwise.files import sha256_bytes
 from chipwise.serve.board_option import BoardSettings, open_board
 from chipwise.serve.chunks import ChunkRule
+from chipwise.serve.grammar import Grammars
 from chipwise.serve.hardware import Hardware
 from chipwise.serve.hardware_metrics import HardwareCollector
 from chipwise.serve.http.app import create_app
@@ -221,7 +222,9 @@ def make_service(
     contents = scheduler.contents
     if settings.kept_prompts is not None and model.reuses_prefixes:
         restore(settings.kept_prompts, _kv_identity(model), session, contents)
-    return Service(model, vocabulary, Loop(runner, when_broken), metrics, clock, settings, keys, hardware, contents)
+    grammars = Grammars(vocabulary, session.vocab_size, model.tokenizer.special.eos_ids)
+    loop = Loop(runner, when_broken)
+    return Service(model, vocabulary, grammars, loop, metrics, clock, settings, keys, hardware, contents)
 
 
 def keep_prompts(service: Service) -> None:

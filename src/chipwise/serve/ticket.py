@@ -8,6 +8,7 @@ import numpy as np
 
 from chipwise.serve.answer import Answer
 from chipwise.serve.events import Outbox
+from chipwise.serve.grammar import GrammarState
 from chipwise.serve.sequence import Sequence
 
 
@@ -20,6 +21,7 @@ class Ticket:
         answer: What was said so far.
         outbox: Where its events go.
         chance: Its random generator.
+        constraint: Where its text stands in its grammar; None if it has none.
         last_token_s: When its latest token came, on the server's clock; None before the first.
     """
 
@@ -27,4 +29,5 @@ class Ticket:
     answer: Answer
     outbox: Outbox
     chance: np.random.Generator
+    constraint: GrammarState | None = None
     last_token_s: float | None = None

@@ -17,6 +17,7 @@ from tests.serve.live import Live, live
 CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
 HELLO = [{"role": "user", "content": "hello"}]
 PNG = {"type": "image_url", "image_url": {"url": "data:image/png;base64,"}}
+SCHEMA = "response_format.json_schema.schema"
 TOOL = {"type": "function", "function": {"name": "f", "parameters": {}}}
 
 
@@ -32,6 +33,10 @@ def chat(*messages: Any, **fields: Any) -> dict[str, Any]:
 
 def text(prompt: Any = "hello\n", **fields: Any) -> dict[str, Any]:
     return {"prompt": prompt, "max_tokens": 4, **fields}
+
+
+def schema(body: Any) -> dict[str, Any]:
+    return chat(response_format={"type": "json_schema", "json_schema": {"name": "a", "schema": body}})
 
 
 # path, body, param, part of the message
@@ -83,8 +88,18 @@ REFUSED: list[tuple[str, Any, str | None, str]] = [
     (CHAT, chat(tools=[TOOL]), "tools", "not support"),
     (CHAT, chat(tool_choice="required"), "tool_choice", "not support"),
     (CHAT, chat(functions=[{}]), "functions", "not support"),
-    (CHAT, chat(response_format={"type": "json_object"}), "response_format", "not support"),
-    (CHAT, chat(response_format={"type": "json_schema", "json_schema": {}}), "response_format", "not support"),
+    (CHAT, chat(response_format={"type": "yaml"}), "response_format.type", "'json_object'"),
+    (CHAT, chat(response_format={"type": "json_schema"}), "response_format", "needs the field json_schema"),
+    (CHAT, schema(None), SCHEMA, "should be an object"),
+    (CHAT, schema({"type": "array", "uniqueItems": True}), SCHEMA, 'Unimplemented keys: ["uniqueItems"]'),
+    (CHAT, schema({"not": {}, "x-guidance": {"lenient": True}}), SCHEMA, 'Unimplemented keys: ["not"]'),
+    (CHAT, schema({"type": "string", "format": "phone"}), SCHEMA, "Unknown format: phone"),
+    (CHAT, schema({"type": "string", "pattern": "(?=a)b"}), SCHEMA, "look-around"),
+    (CHAT, schema({"$ref": "http://localhost/x"}), SCHEMA, "does not fetch"),
+    (CHAT, schema({"enum": []}), SCHEMA, "Unsatisfiable"),
+    (CHAT, schema({"type": "fish"}), SCHEMA, "Invalid type: fish"),
+    (CHAT, schema({"oneOf": [{"type": "integer"}, {"minimum": 0}]}), SCHEMA, "oneOf"),
+    (TEXT, text(response_format={"type": "json_object"}), "response_format", "not support"),
     (CHAT, chat(logit_bias={"5": 100}), "logit_bias", "not support"),
     (CHAT, chat(presence_penalty=0.5), "presence_penalty", "not support"),
     (CHAT, chat(frequency_penalty=-0.5), "frequency_penalty", "not support"),

@@ -10,11 +10,13 @@ from starlette.requests import Request
 from starlette.routing import Route
 
 from chipwise.errors import RequestError
+from chipwise.serve.grammar import Grammar
 from chipwise.serve.http.body import read_body
 from chipwise.serve.http.chat_form import ChatForm
 from chipwise.serve.http.fields import AnswerFields, read_fields
 from chipwise.serve.http.messages import Message
 from chipwise.serve.http.respond import AnswerResponse
+from chipwise.serve.http.response_format import ResponseFormat
 from chipwise.serve.http.service import Service
 from chipwise.serve.http.unsupported import refuse_unsupported_in_message
 
@@ -26,6 +28,7 @@ class ChatFields(AnswerFields):
     max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
     logprobs: bool | None = None
     top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
+    response_format: ResponseFormat | None = None
 
     @property
     def wanted_tokens(self) -> int | None:
@@ -49,9 +52,10 @@ def chat_route(service: Service) -> Route:
         asked = service.asked(request, fields, arrived_s)
         _check(fields)
         prompt = await run_in_threadpool(_prompt, service, fields)
+        grammar = await run_in_threadpool(_grammar, service, fields)
         head = service.head("chatcmpl")
         form = ChatForm(head, service.vocabulary, logprobs=bool(fields.logprobs), include_usage=fields.include_usage)
-        return service.answer(fields, prompt, form, head["id"], asked)
+        return service.answer(fields, prompt, form, head["id"], asked, grammar)
 
     return Route("/v1/chat/completions", chat, methods=["POST"])
 
@@ -61,6 +65,11 @@ def _check(fields: ChatFields) -> None:
         refuse_unsupported_in_message(message.model_extra or {}, f"messages[{i}]")
     if fields.top_logprobs is not None and not fields.logprobs:
         raise RequestError("needs logprobs", where="top_logprobs", remedy="set logprobs to true", param="top_logprobs")
+
+
+def _grammar(service: Service, fields: ChatFields) -> Grammar | None:
+    schema = None if fields.response_format is None else fields.response_format.wanted
+    return None if schema is None else service.grammars.of_schema(*schema)
 
 
 def _prompt(service: Service, fields: ChatFields) -> list[int]:

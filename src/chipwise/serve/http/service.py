@@ -12,6 +12,7 @@ import numpy as np
 from starlette.requests import Request as HttpRequest
 
 from chipwise.errors import OverloadedError, RequestError, UnavailableError
+from chipwise.serve.grammar import Grammar, Grammars
 from chipwise.serve.hardware import Hardware
 from chipwise.serve.http.errors import ABOVE_CEILING, MODEL_NOT_FOUND
 from chipwise.serve.http.fields import AnswerFields
@@ -56,6 +57,7 @@ class Service:
     Attributes:
         model: The model.
         vocabulary: Its tokens' bytes.
+        grammars: Compiles what answers have to be.
         loop: What runs it.
         metrics: What is counted.
         clock: The clock the loop uses, in seconds.
@@ -67,6 +69,7 @@ class Service:
 
     model: ServedModel
     vocabulary: Vocabulary
+    grammars: Grammars
     loop: Loop
     metrics: Metrics
     clock: Callable[[], float]
@@ -130,7 +133,13 @@ class Service:
         return Asked(client.name, priority, min(ends_s, default=None), arrived_s)
 
     def answer(
-        self, fields: AnswerFields, prompt: list[int], form: Form, answer_id: str, asked: Asked
+        self,
+        fields: AnswerFields,
+        prompt: list[int],
+        form: Form,
+        answer_id: str,
+        asked: Asked,
+        grammar: Grammar | None = None,
     ) -> AnswerResponse:
         """Hand a request to the loop.
 
@@ -140,6 +149,7 @@ class Service:
             form: How the answer is written.
             answer_id: The answer's id.
             asked: Who asks, and how urgently.
+            grammar: What the answer has to be; None for anything.
 
         Raises:
             RequestError: The prompt is empty or does not fit the context.
@@ -158,6 +168,7 @@ class Service:
             priority=asked.priority,
             deadline_s=asked.deadline_s,
             client=asked.client,
+            grammar=grammar,
             ring=None if sinks is None else Ring(self.model.session.max_context, sinks),
         )
         mailbox = Mailbox(at_once=not fields.stream)

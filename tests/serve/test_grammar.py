@@ -1,0 +1,180 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from chipwise.errors import EngineError, RequestError
+from chipwise.model.tokenizer import SpecialTokens, Tokenizer, load_fast_tokenizer
+from chipwise.serve.grammar import Grammar, Grammars
+from chipwise.serve.vocabulary import Vocabulary
+from tests.serve.fakes import EOS, VOCAB, byte_tokenizer
+
+BYTES = Grammars(Vocabulary(byte_tokenizer()), VOCAB, (EOS,))
+POINT = {
+    "type": "object",
+    "properties": {"x": {"type": "integer"}, "name": {"enum": ["a", "é"]}},
+    "required": ["x"],
+    "additionalProperties": False,
+}
+
+
+def said(grammar: Grammar, tokens: list[int]) -> Any:
+    """The state after some tokens, each of which must have been allowed."""
+    state = grammar.start()
+    for token in tokens:
+        assert state.allowed()[token], bytes(t for t in tokens if t < 256)
+        state.advance(token)
+    return state
+
+
+def walk(grammar: Grammar, vocabulary: Vocabulary, eos_ids: tuple[int, ...], chance: np.random.Generator) -> bytes:
+    """A text that the grammar allows, chosen blindly, but for an end as soon as there may be one."""
+    state, text = grammar.start(), b""
+    for _ in range(3000):
+        allowed = np.flatnonzero(state.allowed())
+        if any(i in eos_ids for i in allowed):
+            return text
+        # Closing ones are preferred, or a blind walk would open brackets for ever.
+        closing = [i for i in allowed if vocabulary.token_bytes(int(i))[:1] in (b"]", b"}", b'"')]
+        token = int(chance.choice(closing if closing and chance.random() < 0.6 else allowed))
+        assert vocabulary.token_bytes(token)
+        text += vocabulary.token_bytes(token)
+        state.advance(token)
+        if state.complete:
+            return text
+    raise AssertionError(f"no end: {text[:200]!r}")
+
+
+SCALARS = st.sampled_from(
+    [
+        {"type": "integer", "minimum": -3, "maximum": 12},
+        {"type": "boolean"},
+        {"type": "null"},
+        {"enum": ["on", "off", 3, None, 'qu"ote', "世界"]},
+        {"const": {"a": [1, "b"]}},
+        {"type": "string", "maxLength": 4},
+        {"type": "string", "pattern": "^[a-c]{1,3}$"},
+        {"type": "string", "format": "date"},
+        {"type": ["integer", "null"], "minimum": 0, "maximum": 9},
+    ]
+)
+
+
+def _nested(inner: st.SearchStrategy[dict[str, Any]]) -> st.SearchStrategy[dict[str, Any]]:
+    arrays = st.builds(
+        lambda items, least, more: {"type": "array", "items": items, "minItems": least, "maxItems": least + more},
+        inner,
+        st.integers(0, 2),
+        st.integers(0, 2),
+    )
+    objects = st.builds(
+        lambda fields, n: {
+            "type": "object",
+            "properties": fields,
+            "required": list(fields)[:n],
+            "additionalProperties": False,
+        },
+        st.dictionaries(st.sampled_from(["a", "bc", "d e", "ü"]), inner, max_size=3),
+        st.integers(0, 3),
+    )
+    return arrays | objects | st.builds(lambda several: {"anyOf": several}, st.lists(inner, min_size=1, max_size=3))
+
+
+@given(st.recursive(SCALARS, _nested, max_leaves=6), st.integers(0, 1000))
+@settings(max_examples=25, deadline=None)
+def test_whatever_a_grammar_lets_through_is_valid(schema: dict[str, Any], seed: int) -> None:
+    grammar = BYTES.of_schema(schema, "here")
+    text = walk(grammar, Vocabulary(byte_tokenizer()), (EOS,), np.random.default_rng(seed)).decode()
+    jsonschema.validate(json.loads(text), schema)
+
+
+def test_tokens_of_several_bytes_and_tokens_that_say_nothing(home_agent: Path) -> None:
+    eos = 2
+    tokenizer = Tokenizer(load_fast_tokenizer(home_agent / "tokenizer.json"), SpecialTokens(None, (eos,), None, False))
+    vocabulary = Vocabulary(tokenizer)
+    # Logits behind the tokenizer's ids belong to a padded embedding.
+    grammars = Grammars(vocabulary, tokenizer.vocab_size + 5, (eos,))
+    for seed in range(5):
+        text = walk(grammars.of_schema(POINT, "here"), vocabulary, (eos,), np.random.default_rng(seed)).decode()
+        jsonschema.validate(json.loads(text), POINT)
+    allowed = grammars.of_schema(POINT, "here").start().allowed()
+    assert allowed.shape == (tokenizer.vocab_size + 5,)
+    assert {vocabulary.token_bytes(int(i))[:1] for i in np.flatnonzero(allowed)} == {b"{"}
+    # No way of cutting a text into tokens is forced upon the model.
+    state = grammars.of_schema({"const": "kitchen"}, "here").start()
+    state.advance(tokenizer.encode('"')[0])
+    found = {vocabulary.token_bytes(int(i)) for i in np.flatnonzero(state.allowed())}
+    assert {b"k", b"kitchen"} <= found
+
+
+def test_ends_where_nothing_may_follow() -> None:
+    grammar = BYTES.of_schema(POINT, "here")
+    assert not said(grammar, list(b'{"x":1')).complete
+    assert said(grammar, list(b'{"x": 1}')).complete
+    assert said(grammar, list('{ "x" : 1 ,\n"name":"é"}'.encode())).complete
+
+
+def test_an_end_token_is_allowed_only_where_the_text_is_whole() -> None:
+    grammar = BYTES.of_schema({"type": "integer"}, "here")
+    assert not said(grammar, list(b"-")).allowed()[EOS]
+    state = said(grammar, list(b"-1"))
+    assert state.allowed()[EOS]
+    assert state.allowed()[ord("2")]
+    assert not state.complete
+    state.advance(EOS)
+
+
+def test_spaces_come_to_an_end() -> None:
+    state = said(BYTES.of_schema(POINT, "here"), list(b"{" + b" " * 32))
+    assert np.flatnonzero(state.allowed()).tolist() == [ord('"')]
+
+
+def test_answers_do_not_share_their_state() -> None:
+    grammar = BYTES.of_schema(POINT, "here")
+    first, second = said(grammar, list(b'{"x":')), grammar.start()
+    assert np.flatnonzero(second.allowed()).tolist() == [ord("{")]
+    assert first.allowed()[ord("7")]
+
+
+def test_a_token_that_is_not_allowed_is_an_error() -> None:
+    with pytest.raises(EngineError, match="cannot be followed"):
+        BYTES.of_schema(POINT, "here").start().advance(ord("["))
+
+
+def test_a_grammar_that_no_token_can_follow_is_an_error() -> None:
+    class Braceless(Vocabulary):
+        def token_bytes(self, token_id: int) -> bytes:
+            return b"" if token_id == ord("{") else super().token_bytes(token_id)
+
+    grammars = Grammars(Braceless(byte_tokenizer()), VOCAB, (EOS,))
+    with pytest.raises(EngineError, match="grammar"):
+        grammars.of_schema(POINT, "here").start().allowed()
+
+
+def test_a_model_without_an_end_cannot_keep_to_a_grammar() -> None:
+    with pytest.raises(RequestError, match="no end token"):
+        Grammars(Vocabulary(byte_tokenizer()), VOCAB, ()).of_schema(POINT, "here")
+
+
+def test_the_latest_are_remembered() -> None:
+    grammars = Grammars(Vocabulary(byte_tokenizer()), VOCAB, (EOS,))
+    first = grammars.of_schema(POINT, "here")
+    assert grammars.of_schema(POINT, "here") is first
+    for i in range(32):
+        grammars.of_schema({"const": i}, "here")
+    assert grammars.of_schema(POINT, "here") is not first
+
+
+def test_an_error_names_the_field_on_one_line() -> None:
+    with pytest.raises(RequestError) as caught:
+        BYTES.of_schema({"type": "string", "pattern": "(?<=a)" + "b" * 1000}, "tools[0]")
+    assert (caught.value.where, caught.value.code) == ("tools[0]", "unsupported_schema")
+    assert len(str(caught.value)) < 500
+    assert "\n" not in str(caught.value)
