@@ -11,6 +11,7 @@ from benchmarks.board_results import RehearsalResult, TelemetryCost, rehearsal, 
 from benchmarks.chip_results import RockchipEmulation, RockchipModels
 from benchmarks.decoder_results import RockchipDecoders, rockchip_decoders
 from benchmarks.model import ROOT
+from benchmarks.planted_results import PlantedDamage, planted_damage
 from benchmarks.render_chips import rockchip_emulation, rockchip_models
 from benchmarks.repair_results import RockchipRepair, rockchip_repair
 from benchmarks.results import (
@@ -40,6 +41,7 @@ def render(results: Path = RESULTS, tried: Path = TRIED) -> str:
     parts = [NOTE, "# Benchmarks\n"]
     parts += _section(results / "decode_prefill.json", DecodePrefill, decode_prefill)
     parts += _section(results / "drift.json", Drift, engine_drift)
+    parts += _section(results / "planted_damage.json", PlantedDamage, planted_damage)
     parts += _section(results / "build_time.json", BuildTime, build_time)
     parts += _section(results / "serving.json", Serving, serving)
     parts += _section(results / "verify_time.json", VerifyTime, verify_time)

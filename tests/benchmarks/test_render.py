@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks import render
 from benchmarks.results import save
-from tests.benchmarks import samples
+from tests.benchmarks import planted, samples
 
 
 @pytest.fixture
@@ -23,6 +23,7 @@ def results(tmp_path: Path) -> Path:
     save(samples.build_time(), tmp_path / "build_time.json")
     save(samples.telemetry_cost(), tmp_path / "telemetry_cost.json")
     save(samples.rehearsal(), tmp_path / "rehearsal.json")
+    save(planted.planted_damage(), tmp_path / "planted_damage.json")
     save(samples.write_memory(), tmp_path / "write_memory.json")
     (tmp_path / "tried.md").write_text("## What was tried\n\nThis and that.\n")
     return tmp_path
@@ -51,6 +52,7 @@ def test_the_page_shows_rates_ratios_goals_and_what_is_missing(results: Path) ->
     assert "| emergency | 10 | 0 | 10 | 0.3 s | 0.5 s | 0.6 s | 1.8 s | 1.9 s |" in page
     assert "Time on each rung: as asked 90.0%, at most 2 at once 10.0%." in page
     assert "| fused | 500 MB | 150 MB | 0.30 | 0 MB |" in page
+    assert "## Planted damage" in page
     assert page.endswith("This and that.\n")
 
 
@@ -62,7 +64,7 @@ def test_a_bundle_that_failed_its_gate_is_named(results: Path) -> None:
 
 def test_what_was_not_run_is_said_to_be_not_run(tmp_path: Path) -> None:
     page = render.render(tmp_path, tmp_path / "none.md")
-    assert page.count("Not run: `python -m benchmarks.") == 13
+    assert page.count("Not run: `python -m benchmarks.") == 14
 
 
 def test_check_tells_an_old_page(results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:

@@ -6,10 +6,13 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from benchmarks.board_results import RehearsalResult, TelemetryCost
 from benchmarks.chip_results import RockchipEmulation, RockchipModels
 from benchmarks.decoder_results import RockchipDecoders
+from benchmarks.planted_results import PlantedDamage
 from benchmarks.repair_results import RockchipRepair
 from benchmarks.results import RESULTS, BuildTime, DecodePrefill, Drift, Rockchip, WriteMemory, load, save
+from benchmarks.serving_results import Serving
 from benchmarks.summary import rate, ratios
 from benchmarks.verify_results import VerifyTime
 from tests.benchmarks import samples
@@ -19,6 +22,7 @@ KINDS = {
     "rockchip_repair": RockchipRepair, "write_memory": WriteMemory,
     "rockchip_models": RockchipModels, "rockchip_emulation": RockchipEmulation,
     "rockchip_decoders": RockchipDecoders, "verify_time": VerifyTime,
+    "planted_damage": PlantedDamage, "serving": Serving, "telemetry_cost": TelemetryCost, "rehearsal": RehearsalResult,
 }  # fmt: skip
 
 
