@@ -2,46 +2,23 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from chipwise.bundle import BundleWriter, EngineSpec, Manifest, ModelInfo, TensorEntry, bundle, record_self_test
+from chipwise.bundle import bundle
 from chipwise.cli.main import main
-from chipwise.engine import Session
 from chipwise.errors import OutputError
-from chipwise.model.scheme import FLOAT32
 from chipwise.report.report import Report
-from chipwise.verify.generate import Prompt, generate
 from chipwise.verify.reference import verify_beside
 from chipwise.verify.suite import read_suite
-from tests.bundle.fakes import INT4
+from tests.cli.tiny import TinyEngine, built, write_suite
 from tests.verify.chat_server import says, served
-from tests.verify.fakes import EOS, VOCAB, TinySession, prompts_of
 from tests.verify.semantic.test_embedder import graph, tokenizer
-from tests.verify.words import word_tokenizer
 
 # Eight cases prove little: the measured value decides.
 MEASURED = ("--gate", "certainty=0")
-
-
-class TinyEngine:
-    """Opens tiny sessions; the bundle's options say how damaged."""
-
-    name = "tiny"
-
-    def __init__(self) -> None:
-        self.sessions: list[TinySession] = []
-
-    def open(self, files: Mapping[str, Path], *, n_slots: int, max_context: int, options: Mapping[str, Any]) -> Session:
-        chosen = {name: value for name, value in options.items() if name != "threads"}
-        # Positions are drawn for the context: the same for every length asked for.
-        session = TinySession(n_slots=n_slots, max_context=64, **chosen)
-        session.max_context = max_context
-        self.sessions.append(session)
-        return session
 
 
 @pytest.fixture(autouse=True)
@@ -51,38 +28,10 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> TinyEngine:
     return engine
 
 
-def built(place: Path, *, words: bool = True, context: int = 64, four_bits: bool = True, **options: Any) -> Path:
-    with BundleWriter(place) as writer:
-        weights = writer.scratch("weights")
-        weights.write_bytes(bytes(100))
-        writer.add_file("decoder", weights, ".bin")
-        if words:
-            writer.add_tokenizer(word_tokenizer())
-        test = record_self_test(TinySession(**options), [3, 4, 5], max_tokens=2)
-        entry = TensorEntry(INT4 if four_bits else FLOAT32, "decoder", 0, 64)
-        info = ModelInfo({"vocab_size": VOCAB, "max_positions": context}, "gguf", "Tiny")
-        spec = EngineSpec("tiny", options)
-        return writer.commit(Manifest("tiny", "host", spec, info, test, tensors={"w": entry}))
-
-
 @pytest.fixture
 def suite(tmp_path: Path) -> Path:
     """Eight cases that the sound model gets right: the keyword is the first word of its answer."""
-    prompts = [Prompt(tokens, 6) for tokens in prompts_of(9, 12)]
-    answers = [answer.tokens for answer in generate(TinySession(), prompts, eos_ids=[EOS])]
-    lines = [
-        {
-            "id": str(i),
-            "prompt": " ".join(f"w{t}" for t in prompt.tokens),
-            "max_tokens": 6,
-            "keywords": [f"w{answer[0]}"],
-        }
-        for i, (prompt, answer) in enumerate(zip(prompts, answers, strict=True))
-        if answer[0] != EOS
-    ]
-    path = tmp_path / "home.jsonl"
-    path.write_text("\n".join(map(json.dumps, lines[:8])))
-    return path
+    return write_suite(tmp_path / "home.jsonl")
 
 
 def run(*args: object) -> int:

@@ -18,6 +18,7 @@ from chipwise.report.quality import (
     SelfCheck,
 )
 from chipwise.report.report import LayerCosine, NotRun, Report, RewriteStep, SchemeSize, Step
+from chipwise.report.side_by_side import Side, SideBySide, Statement
 from chipwise.report.tried import TriedRecipe
 
 EDGES = tuple(float(edge) for edge in np.logspace(-6, 1, 29))
@@ -174,3 +175,16 @@ def full_report(*, passed: bool = False) -> Report:
         provenance={"model sha256": "0" * 64, "licence": "apache-2.0"},
         created="2026-01-01T00:00:00+00:00",
     )
+
+
+def side_by_side() -> SideBySide:
+    report = full_report()
+    speeds = report.measurements
+    said = (
+        Statement("worse", "B is worse on keyword fidelity by 12 points (6 to 20, p = 0.0055), of 100 cases"),
+        Statement("even", "no difference shown in noise robustness: -4 to 6 points lost, p = 1, of 100 cases"),
+        Statement("better", "B is 1.70× smaller: 90.6 MiB, A 154 MiB"),
+    )
+    a = Side("SmolLM2-w8a16", "rk3588", "onnxruntime", 161_004_032, *speeds, "0.1.0", report.created, "pass", 0.0008)
+    b = Side("SmolLM2-w4a16", "rk3588", "onnxruntime", 95_004_032, None, None, "0.1.0", report.created)
+    return SideBySide(a, b, "100 cases of home, run now", report.quality, said, ("A's answers: computed, and kept",))

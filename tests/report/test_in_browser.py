@@ -11,9 +11,10 @@ import pytest
 
 from chipwise.report import Verdict
 from chipwise.report.html import render_html
+from chipwise.report.html_side_by_side import render_side_by_side
 from chipwise.report.report import Report
 from tests.report import browser as browsers
-from tests.report.samples import full_report
+from tests.report.samples import full_report, side_by_side
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
@@ -52,6 +53,8 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     for name, report in reports().items():
         made[name] = folder / f"{name}.html"
         made[name].write_text(render_html(report), "utf-8")
+    made["compare"] = folder / "compare.html"
+    made["compare"].write_text(render_side_by_side(side_by_side()), "utf-8")
     return made
 
 
@@ -62,7 +65,7 @@ def keep(shown: object, name: str) -> None:
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("name", sorted(reports()))
+@pytest.mark.parametrize("name", [*sorted(reports()), "compare"])
 def test_it_fits_and_nothing_lies_on_something_else(
     opened: object, pages: dict[str, Path], name: str, size: str
 ) -> None:
@@ -99,7 +102,7 @@ def test_the_checks_see_what_they_are_for(opened: object, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("dark", [False, True])
-@pytest.mark.parametrize("name", ["fail", "pass", "unsure", "alone"])
+@pytest.mark.parametrize("name", ["fail", "pass", "unsure", "alone", "compare"])
 def test_every_text_stands_out_from_its_ground(opened: object, pages: dict[str, Path], name: str, dark: bool) -> None:
     shown = browsers.show(opened, pages[name], dark=dark)
     keep(shown, f"{name}-{'dark' if dark else 'light'}")

@@ -7,8 +7,12 @@ from typing import Any
 import pytest
 
 from chipwise.errors import QueryFileError
+from chipwise.model.chat_template import ChatTemplate
 from chipwise.verify.case import Case
+from chipwise.verify.case_line import case_of
+from chipwise.verify.scoring.settings import ScorerSettings
 from chipwise.verify.suite import read_suite
+from tests.verify.words import word_tokenizer
 
 RULE = {
     "id": "r",
@@ -131,3 +135,28 @@ def test_a_malformed_line_is_named(tmp_path: Path, line: dict[str, Any], message
     assert "cases.jsonl:2" in str(caught.value)
     assert "\n" not in str(caught.value)
     assert caught.value.remedy
+
+
+TOOLS = [{"type": "function", "function": {"name": "turn_on", "parameters": {"type": "object"}}}]
+SHOWS = ChatTemplate("{% for t in tools or [] %}w{{ t.function.name | length }} {% endfor %}{{ messages[0].content }}")
+
+
+def test_tools_reach_the_template() -> None:
+    case = case_of({"id": "a", "prompt": "w3", "tools": TOOLS}, "here:1", ScorerSettings(), 4)
+    tokens = case.encode(word_tokenizer(), SHOWS).tokens
+    assert tokens == (7, 3)
+    plain = case_of({"id": "a", "prompt": "w3"}, "here:1", ScorerSettings(), 4)
+    assert plain.encode(word_tokenizer(), SHOWS).tokens == (3,)
+
+
+@pytest.mark.parametrize("template", [None, ChatTemplate("{{ messages[0].content }}", where="chat_template.jinja")])
+def test_a_template_that_shows_no_tools_is_said(template: ChatTemplate | None) -> None:
+    case = case_of({"id": "a", "prompt": "w3", "tools": TOOLS}, "here:1", ScorerSettings(), 4)
+    with pytest.raises(QueryFileError, match="case 'a' names tools, and the model"):
+        case.encode(word_tokenizer(), template)
+
+
+@pytest.mark.parametrize("tools", [{}, "turn_on", [1], [{}], [{"function": "turn_on"}], [{"function": {"name": 3}}]])
+def test_tools_that_are_none(tools: object) -> None:
+    with pytest.raises(QueryFileError, match="here:1: tools is no list of functions with names"):
+        case_of({"id": "a", "prompt": "w3", "tools": tools}, "here:1", ScorerSettings(), 4)

@@ -19,11 +19,15 @@ def test_a_case_is_asked_greedily() -> None:
         assert client.model == "first"
         assert client.answer(CASE) == "好"
         assert client.answer(Case("b", Query(prompt="hi"))) == "好"
+        tool = {"type": "function", "function": {"name": "turn_on"}}
+        assert client.answer(Case("c", Query(prompt="hi", tools=(tool,)))) == "好"
     assert server.asked[0] == {
         "model": "first", "messages": [{"role": "user", "content": "开灯"}], "max_tokens": 7,
         "temperature": 0, "top_p": 1, "presence_penalty": 0, "frequency_penalty": 0,
     }  # fmt: skip
     assert server.asked[1]["messages"] == [{"role": "user", "content": "hi"}]
+    assert "tools" not in server.asked[1]
+    assert server.asked[2]["tools"] == [tool]
     assert server.headers[0]["Authorization"] == "Bearer secret"
 
 

@@ -9,8 +9,8 @@ from chipwise.model.tokenizer import SpecialTokens, Tokenizer
 from tests.verify.fakes import EOS, VOCAB
 
 
-def word_tokenizer() -> Tokenizer:
-    words = {f"w{i}": i for i in range(VOCAB)}
+def word_tokenizer(count: int = VOCAB) -> Tokenizer:
+    words = {f"w{i}": i for i in range(count)}
     fast = FastTokenizer(models.WordLevel(words, unk_token="w0"))
     fast.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     fast.decoder = decoders.WordPiece(prefix="##", cleanup=False)

@@ -19,6 +19,7 @@ _COMMANDS = {
     "check": ("chipwise.cli.check", "check", "Check a model against a target."),
     "build": ("chipwise.cli.build", "build", "Turn a model into a verified bundle for a target."),
     "verify": ("chipwise.cli.verify", "verify", "Run a bundle on a suite of tasks again."),
+    "compare": ("chipwise.cli.compare", "compare", "Two bundles of one model beside each other."),
     "suite": ("chipwise.cli.suite", "suite", "Make a suite: of a domain, from your log, from other tools' files."),
     "serve": ("chipwise.cli.serve", "serve", "Serve a bundle to OpenAI clients."),
     "board": ("chipwise.cli.board", "board", "Show a board's temperature, power, clocks, load and memory."),

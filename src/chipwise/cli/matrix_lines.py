@@ -11,17 +11,22 @@ from chipwise.report.verdict import Verdict
 
 _WORDS = {"pass": "pass", "fail": "FAIL", "unclear": "not enough cases"}
 _SHOWN = 100
-_HEAD = ("dimension", "cases", "reference", "candidate", "lost", "verdict")
 
 
-def matrix_lines(matrix: Sequence[DimensionScore], verdicts: Sequence[Verdict]) -> Iterator[str]:
+def matrix_lines(
+    matrix: Sequence[DimensionScore],
+    verdicts: Sequence[Verdict],
+    *,
+    sides: tuple[str, str] = ("reference", "candidate"),
+) -> Iterator[str]:
     """A table: a row a dimension with its verdict, its languages below; behind each share the interval of 95 %.
 
     Rows by other labels are for the report.
     """
     shown = [row for row in matrix if row.label == "all" or row.label.startswith("lang=")]
-    rows = [_HEAD, *(_cells(row, verdicts) for row in shown)]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(_HEAD))]
+    head = ("dimension", "cases", *sides, "lost", "verdict")
+    rows = [head, *(_cells(row, verdicts) for row in shown)]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
     for row in rows:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 

@@ -34,10 +34,12 @@ class Query:
     Attributes:
         messages: The conversation, each with ``role`` and ``content``; empty for a text.
         prompt: The text; None for a conversation.
+        tools: Descriptions of the tools that the answer may call, for chat templates that show them.
     """
 
     messages: tuple[Message, ...] = ()
     prompt: str | None = None
+    tools: tuple[Message, ...] = ()
 
     def tokens(self, tokenizer: Tokenizer, template: ChatTemplate | None) -> list[int]:
         """The token ids the model would be given: through its chat template if it has one.
@@ -50,7 +52,7 @@ class Query:
         """
         messages = list(self.messages) or [{"role": "user", "content": self.prompt}]
         if template is not None:
-            return tokenizer.encode(_rendered(template, messages), add_bos=False)
+            return tokenizer.encode(_rendered(template, messages, self.tools), add_bos=False)
         if self.prompt is None:
             raise QueryFileError(
                 "the model has no chat template, so it takes no conversations", remedy='use {"prompt": "..."} lines'
@@ -58,9 +60,9 @@ class Query:
         return tokenizer.encode(self.prompt)
 
 
-def _rendered(template: ChatTemplate, messages: list[Message]) -> str:
+def _rendered(template: ChatTemplate, messages: list[Message], tools: tuple[Message, ...]) -> str:
     try:
-        return template.render(messages)
+        return template.render(messages, tools=tools)
     except RequestError as e:
         # What a server says of one request says here neither which query of a file it was nor whose template.
         asked = json.dumps(messages, ensure_ascii=False)
@@ -152,19 +154,20 @@ def json_object(line: str, where: str) -> dict[str, Any]:
 
 
 def query_of(fields: dict[str, Any], where: str) -> Query:
-    """The query that some fields hold; other fields are left alone.
+    """The query that some fields hold: a conversation or a text, and ``tools``; other fields are left alone.
 
     Raises:
         QueryFileError: They hold none, or one that is malformed.
     """
+    tools = _tools(fields.get("tools"), where)
     if "messages" in fields:
-        return Query(messages=_messages(fields["messages"], where))
+        return Query(messages=_messages(fields["messages"], where), tools=tools)
     for key in ("prompt", "text"):
         if key in fields:
             prompt = _text(fields[key], key, where)
             if not prompt.strip():
                 raise QueryFileError(f"{key} is empty", where=where, remedy=f"write {_SHAPES}")
-            return Query(prompt=prompt)
+            return Query(prompt=prompt, tools=tools)
     found = f"the keys {', '.join(fields)}"
     raise QueryFileError(f"a query cannot be read from {found}", where=where, remedy=f"write {_SHAPES}")
 
@@ -179,6 +182,27 @@ def _messages(messages: Any, where: str) -> tuple[Message, ...]:
         if message.get("content") is not None or "tool_calls" not in message:
             _text(message.get("content"), "content", where)
     return tuple(messages)
+
+
+def _tools(tools: Any, where: str) -> tuple[Message, ...]:
+    """Tools in OpenAI's shape, or as plain functions."""
+    if tools is None:
+        return ()
+    named = isinstance(tools, list) and all(
+        isinstance(tool, dict) and isinstance(_function(tool).get("name"), str) for tool in tools
+    )
+    if not named:
+        raise QueryFileError(
+            "tools is no list of functions with names",
+            where=where,
+            remedy='write "tools": [{"type": "function", "function": {"name": "...", "parameters": {...}}}]',
+        )
+    return tuple(tools)
+
+
+def _function(tool: Message) -> Message:
+    function = tool.get("function", tool)
+    return function if isinstance(function, dict) else {}
 
 
 def _text(value: Any, name: str, where: str) -> str:

@@ -76,7 +76,8 @@ def render_html(report: Report) -> str:
         layer_charts=_layer_charts(report.layers),
         worst_layers=sorted(report.layers, key=_worst_first)[:WORST_LAYERS],
         size_chart=html_charts.sizes(report.schemes) if report.schemes else None,
-        cases=[_shown(case) for case in quality.worst(WORST_CASES)] if quality else [],
+        sides=("Reference", "Candidate"),
+        cases=[shown_case(case) for case in quality.worst(WORST_CASES)] if quality else [],
         losing_layers=sorted(report.losses, key=_most_lost_first)[:WORST_LAYERS],
         longest_step_s=max((step.duration_s for step in report.steps), default=0.0),
     )
@@ -180,7 +181,8 @@ def _worst_first(layer: LayerCosine) -> float:
     return layer.min if layer.min == layer.min else float("-inf")
 
 
-def _shown(case: CaseResult) -> ShownCase:
+def shown_case(case: CaseResult) -> ShownCase:
+    """A case as the page shows it."""
     reference, candidate = mark_differences(case.reference_answer or "", case.candidate_answer)
     if case.reference_answer is None:
         candidate = Markup("{}").format(case.candidate_answer)
@@ -192,7 +194,8 @@ def _most_lost_first(loss: LayerLoss) -> float:
     return loss.own_cosine if loss.own_cosine == loss.own_cosine else float("-inf")
 
 
-def _environment() -> Environment:
+def environment() -> Environment:
+    """What renders the templates of pages."""
     env = Environment(
         loader=PackageLoader("chipwise.report"),
         autoescape=True,
@@ -217,4 +220,4 @@ def _environment() -> Environment:
     return env
 
 
-_TEMPLATE = _environment().get_template("report.html.j2")
+_TEMPLATE = environment().get_template("report.html.j2")

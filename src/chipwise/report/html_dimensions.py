@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from chipwise.report.html_format import DIMENSIONS, interval, percent
-from chipwise.report.quality import DimensionScore, Interval
+from chipwise.report.quality import DimensionScore, Interval, Quality
 from chipwise.report.report import Report
 from chipwise.report.verdict import Verdict
 
@@ -52,8 +53,12 @@ class ShownDimension:
 
 def shown_dimensions(report: Report) -> list[ShownDimension]:
     """The dimensions that were scored, in their order."""
-    rows = [row for row in report.quality.matrix if row.label == "all"] if report.quality else []
-    return [_shown(row, report) for row in rows]
+    return dimensions_of(report.quality, report.verdicts) if report.quality else []
+
+
+def dimensions_of(quality: Quality, verdicts: Sequence[Verdict]) -> list[ShownDimension]:
+    """The dimensions of a quality, with what a gate said of them."""
+    return [_shown(row, verdicts) for row in quality.matrix if row.label == "all"]
 
 
 def unscored_dimensions(report: Report) -> str:
@@ -64,10 +69,10 @@ def unscored_dimensions(report: Report) -> str:
     return ", ".join(label.lower() for name, (_, label, _) in DIMENSIONS.items() if name not in scored)
 
 
-def _shown(row: DimensionScore, report: Report) -> ShownDimension:
+def _shown(row: DimensionScore, verdicts: Sequence[Verdict]) -> ShownDimension:
     metric, name, _ = DIMENSIONS[row.dimension]
     wanted = metric if row.reference is None else f"{metric}_drop"
-    verdict = next((one for one in report.verdicts if one.metric == wanted), None)
+    verdict = next((one for one in verdicts if one.metric == wanted), None)
     reference = None
     if row.reference is not None and row.reference_share is not None:
         reference = _track(row.reference / row.scored, row.reference_share)

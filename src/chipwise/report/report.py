@@ -202,7 +202,9 @@ class Report:
         except ValidationError as e:
             first = e.errors(include_url=False)[0]
             place = ".".join(str(part) for part in first["loc"]) or "the whole"
-            raise InputError(f"not a report: {place}: {first['msg']}", where=where) from e
+            raise InputError(
+                f"not a report: {place}: {first['msg']}", where=where, remedy="build or verify again to write it anew"
+            ) from e
         if report.schema_version > SCHEMA_VERSION:
             raise InputError(
                 f"report of schema {report.schema_version}, this chipwise reads up to {SCHEMA_VERSION}",

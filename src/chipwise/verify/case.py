@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from chipwise.errors import QueryFileError
 from chipwise.model.chat_template import ChatTemplate
 from chipwise.model.queries import Query
 from chipwise.model.tokenizer import Tokenizer
@@ -61,9 +62,18 @@ class Case:
 
         Raises:
             RequestError: The template refuses the conversation.
-            QueryFileError: A conversation, and the model has no template.
+            QueryFileError: A conversation, and the model has no template; or tools, and the template shows none.
         """
-        return Prompt(tuple(self.query.tokens(tokenizer, template)), self.max_tokens)
+        tokens = tuple(self.query.tokens(tokenizer, template))
+        if self.query.tools and tokens == tuple(replace(self.query, tools=()).tokens(tokenizer, template)):
+            # The model would be judged by tools it was never told of.
+            what = "the model has no chat template" if template is None else "the model's chat template shows no tools"
+            raise QueryFileError(
+                f"case {self.id!r} names tools, and {what}",
+                where=template.where if template else None,
+                remedy="write the tools into a system message, as the model was trained, or give a template with tools",
+            )
+        return Prompt(tokens, self.max_tokens)
 
     def misses(self, answer: str, clean_answer: str | None = None) -> tuple[str, ...] | None:
         """What is wrong with an answer; empty if it is right, None if it cannot be scored.

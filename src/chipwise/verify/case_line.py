@@ -26,7 +26,7 @@ LONGEST_ANSWER = 65536
 
 _ASKS = ("keywords", "absent", "exact", "calls", "json")
 _RULE = ("values", "rule", "then", "else")
-_ALONE = ("id", "messages", "prompt", "text", "expected", "dimension", "clean", "fact", "max_tokens")
+_ALONE = ("id", "messages", "prompt", "text", "tools", "expected", "dimension", "clean", "fact", "max_tokens")
 _FIELDS = (*_ALONE, *_ASKS, *_RULE, *LABELS)
 _SHAPE = '{"id": "...", "messages": [...] or "prompt": "...", "expected": "...", "keywords": ["..."]}'
 

@@ -56,7 +56,9 @@ class ChatClient:
             InputError: It is not reached, or does not know model or key.
         """
         messages = list(case.query.messages) or [{"role": "user", "content": case.query.prompt}]
-        body = {"model": self.model, "messages": messages, "max_tokens": case.max_tokens, **_GREEDY}
+        body: dict[str, Any] = {"model": self.model, "messages": messages, "max_tokens": case.max_tokens, **_GREEDY}
+        if case.query.tools:
+            body["tools"] = list(case.query.tools)
         found = self._json("/chat/completions", body)
         try:
             message = found["choices"][0]["message"]

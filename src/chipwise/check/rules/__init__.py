@@ -19,13 +19,14 @@ from chipwise.check.rules.operators import (
     wide_output,
 )
 from chipwise.check.rules.opset import opset
-from chipwise.check.rules.schemes import scheme, scheme_channels
+from chipwise.check.rules.schemes import recipe_not_built, scheme, scheme_channels
 from chipwise.check.rules.shapes import dim_limits, softmax_area, static_shapes
 from chipwise.check.rules.types import complex_numbers, input_types, int64_arithmetic, stored_floats
 
 RULES: tuple[Rule, ...] = (
     scheme,
     scheme_channels,
+    recipe_not_built,
     memory,
     memory_unknown,
     context_of_model,

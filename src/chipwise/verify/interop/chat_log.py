@@ -32,6 +32,8 @@ def chat_case(fields: Mapping[str, Any]) -> Line | None:
     if answer is None or not messages or messages[-1].get("role") not in ("user", "tool"):
         return None
     line: Line = {"messages": [_plain(message) for message in messages]}
+    if tools := _tools(fields):
+        line["tools"] = tools
     text, calls = _text(answer.get("content")), _calls(answer)
     if calls:
         made = [{"name": call.name, "arguments": dict(call.arguments)} for call in calls]
@@ -49,6 +51,17 @@ def _messages(fields: Mapping[str, Any]) -> list[Line] | None:
             if isinstance(messages, list) and messages and all(isinstance(one, dict) for one in messages):
                 return list(messages)
     return None
+
+
+def _tools(fields: Mapping[str, Any]) -> list[Any]:
+    """The tools that the request offered."""
+    for holder in (fields, fields.get("request"), fields.get("body"), fields.get("input")):
+        if isinstance(holder, Mapping):
+            inner = holder.get("body") if isinstance(holder.get("body"), Mapping) else holder
+            tools = inner.get("tools") if isinstance(inner, Mapping) else None
+            if isinstance(tools, list) and tools:
+                return list(tools)
+    return []
 
 
 def _answer(fields: Mapping[str, Any]) -> Line | None:
