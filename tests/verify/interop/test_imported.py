@@ -120,8 +120,20 @@ def test_lines_that_make_no_case_are_counted(tmp_path: Path) -> None:
         import_cases(path)
 
 
+def test_the_tools_that_a_request_offered_come_along(tmp_path: Path) -> None:
+    tools = [{"type": "function", "function": {"name": "turn_on", "parameters": {"type": "object"}}}]
+    rows = (
+        {"messages": [*ASK, CALLED], "tools": tools},
+        {"request": {"body": {"messages": ASK, "tools": tools}}, "response": {"choices": [{"message": CALLED}]}},
+        {"messages": [*ASK, SAID], "tools": []},
+    )
+    found = list(cases(tmp_path, *rows).values())
+    assert [len(case.query.tools) for case in found] == [1, 1, 0]
+    assert found[0].query.tools[0] == tools[0]
+
+
 NAMES = [
-    *("messages", "role", "content", "choices", "message", "request", "response", "body", "tool_calls"),
+    *("tools", "messages", "role", "content", "choices", "message", "request", "response", "body", "tool_calls"),
     *("function_call", "function", "name", "doc", "target", "arguments", "question", "answer", "text", "label"),
     *("gen_args_0", "arg_0"),
 ]
