@@ -103,21 +103,23 @@ def _run(
 
 
 def _read(a: Bundle, b: Bundle) -> SideBySide:
-    reports = _report(a), _report(b)
-    for bundle, report in zip((a, b), reports, strict=True):
-        if report is None:
-            raise InputError(
-                "has no report to compare", where=str(bundle.path), remedy="run both through a suite with --suite"
-            )
-    one, other = reports
-    if one is None or other is None:  # said above
-        raise InputError("has no report to compare")
+    one, other = _own_report(a), _own_report(b)
     quality, notes = paired(one, other)
     sides = _side(a, one, None), _side(b, other, None)
-    if _machine(sides[0]) != _machine(sides[1]):
-        notes = (*notes, f"speeds were measured on different machines: {_machine(sides[0])}, {_machine(sides[1])}")
+    machines = [side.decode.hardware if side.decode else "not measured" for side in sides]
+    if machines[0] != machines[1]:
+        notes = (*notes, f"speeds were measured on different machines: A {machines[0]}, B {machines[1]}")
     words = f"{len(quality.cases)} cases that both were built with"
     return SideBySide(*sides, words, quality, statements(quality, *sides), notes)
+
+
+def _own_report(bundle: Bundle) -> Report:
+    report = _report(bundle)
+    if report is None:
+        raise InputError(
+            "has no report to compare", where=str(bundle.path), remedy="run both through a suite with --suite"
+        )
+    return report
 
 
 def _report(bundle: Bundle) -> Report | None:
@@ -138,10 +140,6 @@ def _side(bundle: Bundle, report: Report | None, speed: Speed | None) -> Side:
         manifest.chipwise_version, manifest.created,
         report.outcome if report else None, drift.kl_mean_nats if drift else None,
     )  # fmt: skip
-
-
-def _machine(side: Side) -> str:
-    return side.decode.hardware if side.decode else "not measured"
 
 
 def lines(found: SideBySide) -> list[str]:

@@ -20,7 +20,7 @@ READ_TOKENS = 64
 DECODE_TOKENS = 12
 """Tokens that are answered."""
 
-ROUNDS = 5
+ROUNDS = 4
 """Rounds; the first warms up and is not counted."""
 
 
