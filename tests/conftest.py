@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from hypothesis import settings
@@ -33,9 +34,10 @@ def _no_toolchains(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _no_kept_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_kept_answers(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """What another test, or the user, kept of a reference's answers is not read, and nothing is added to it."""
-    monkeypatch.setattr(ReferenceStore, "of_user", classmethod(lambda cls: cls(tmp_path / "kept_references")))
+    folder = tmp_path_factory.getbasetemp() / "kept_references" / uuid4().hex
+    monkeypatch.setattr(ReferenceStore, "of_user", classmethod(lambda cls: cls(folder)))
 
 
 @pytest.fixture(scope="session")
