@@ -65,6 +65,7 @@ class ChatTemplate:
     Attributes:
         source: Its text.
         where: The file it is from, for messages; None if it is from none.
+        takes_tools: Whether it looks at tools.
     """
 
     def __init__(self, source: str, *, bos_token: str = "", eos_token: str = "", where: str | None = None) -> None:
@@ -80,6 +81,8 @@ class ChatTemplate:
         env.globals["strftime_now"] = lambda form: datetime.now().strftime(form)
         try:
             self._template = env.from_string(source)
+            names = env.parse(source).find_all(nodes.Name)
+            self.takes_tools = any(name.name == "tools" and name.ctx == "load" for name in names)
         except TemplateError as e:
             raise ModelFormatError(
                 f"the chat template does not parse ({e})",

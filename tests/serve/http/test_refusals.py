@@ -18,6 +18,10 @@ CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
 HELLO = [{"role": "user", "content": "hello"}]
 PNG = {"type": "image_url", "image_url": {"url": "data:image/png;base64,"}}
 SCHEMA = "response_format.json_schema.schema"
+CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+CALLED = {"role": "assistant", "tool_calls": [CALL]}
+BAD_CALL = {**CALL, "function": {"name": "f", "arguments": "[1]"}}
+BAD_PATH = "messages[0].tool_calls[0].function.arguments"
 TOOL = {"type": "function", "function": {"name": "f", "parameters": {}}}
 
 
@@ -47,7 +51,10 @@ REFUSED: list[tuple[str, Any, str | None, str]] = [
     (CHAT, [], None, "body: input should be an object"),
     (CHAT, "hello", None, "body: input should be an object"),
     (CHAT, chat({"role": "king", "content": "x"}), "messages[0].role", "'user'"),
-    (CHAT, chat({"role": "tool", "content": "x"}), "messages[0].role", "'user'"),
+    (CHAT, chat({"role": "tool", "content": "x"}), "messages[0].tool_call_id", "no call"),
+    (CHAT, chat(CALLED, {"role": "tool", "content": "x", "tool_call_id": "d"}), "messages[1].tool_call_id", "no call"),
+    (CHAT, chat({**CALLED, "role": "user", "content": ""}), "messages[0].tool_calls", "only an assistant"),
+    (CHAT, chat(CALLED), "tools", "no place for tools"),
     (CHAT, chat({"content": "x"}), "messages[0].role", "field required"),
     (CHAT, chat({"role": "user"}), "messages[0].content", "field required"),
     (CHAT, chat({"role": "user", "content": None}), "messages[0].content", "should be a string"),
@@ -56,7 +63,8 @@ REFUSED: list[tuple[str, Any, str | None, str]] = [
     (CHAT, chat({"role": "user", "content": [PNG]}), "messages[0].content", "part 0 is of type 'image_url'"),
     (CHAT, chat({"role": "user", "content": ["x"]}), "messages[0].content", "part 0 is of type unknown"),
     (CHAT, chat({"role": "user", "content": [{"type": "text"}]}), "messages[0].content", "part 0 has no text"),
-    (CHAT, chat(*HELLO, {"role": "assistant", "tool_calls": [TOOL], "content": None}), "messages[1].tool_calls", ""),
+    (CHAT, chat({"role": "assistant", "tool_calls": [TOOL]}), "messages[0].tool_calls[0].id", "field required"),
+    (CHAT, chat({"role": "assistant", "tool_calls": [BAD_CALL]}), BAD_PATH, "a JSON object as a string"),
     (CHAT, chat({"role": "user", "content": "refuse"}), None, "refuses these messages: not this"),
     (CHAT, chat({"role": "user", "content": "x" * 100}), None, "has 107 tokens, the context holds 64"),
     (CHAT, chat(max_tokens=0), "max_tokens", "greater than or equal to 1"),
@@ -85,8 +93,14 @@ REFUSED: list[tuple[str, Any, str | None, str]] = [
     (CHAT, chat(n=2), "n", "not support"),
     (CHAT, chat(n=0), "n", "not support"),
     (CHAT, chat(n=True), "n", "not support"),
-    (CHAT, chat(tools=[TOOL]), "tools", "not support"),
-    (CHAT, chat(tool_choice="required"), "tool_choice", "not support"),
+    (CHAT, chat(tools=[TOOL]), "tools", "no place for tools"),
+    (CHAT, chat(tools=[{"type": "web_search"}]), "tools[0].type", "'function'"),
+    (CHAT, chat(tools=[{"type": "function", "function": {"name": "a b"}}]), "tools[0].function.name", "pattern"),
+    (CHAT, chat(tools=[TOOL, TOOL]), "tools[1].function.name", "two tools named 'f'"),
+    (CHAT, chat(tool_choice="required"), "tool_choice", "no tools to call"),
+    (CHAT, chat(tool_choice="maybe"), "tool_choice", "should be 'none'"),
+    (CHAT, chat(tools=[TOOL], tool_choice={**TOOL, "function": {"name": "g"}}), "tool_choice", "no tool named 'g'"),
+    (TEXT, text(tools=[TOOL]), "tools", "not support"),
     (CHAT, chat(functions=[{}]), "functions", "not support"),
     (CHAT, chat(response_format={"type": "yaml"}), "response_format.type", "'json_object'"),
     (CHAT, chat(response_format={"type": "json_schema"}), "response_format", "needs the field json_schema"),

@@ -12,12 +12,14 @@ from starlette.routing import Route
 from chipwise.errors import RequestError
 from chipwise.serve.grammar import Grammar
 from chipwise.serve.http.body import read_body
+from chipwise.serve.http.calling import Calling
 from chipwise.serve.http.chat_form import ChatForm
 from chipwise.serve.http.fields import AnswerFields, read_fields
-from chipwise.serve.http.messages import Message
+from chipwise.serve.http.messages import Message, check_calls
 from chipwise.serve.http.respond import AnswerResponse
 from chipwise.serve.http.response_format import ResponseFormat
-from chipwise.serve.http.service import Service
+from chipwise.serve.http.service import Service, no_chat_template
+from chipwise.serve.http.tools import Tool, ToolChoice, check_tools
 from chipwise.serve.http.unsupported import refuse_unsupported_in_message
 
 
@@ -29,6 +31,9 @@ class ChatFields(AnswerFields):
     logprobs: bool | None = None
     top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
     response_format: ResponseFormat | None = None
+    tools: list[Tool] | None = None
+    tool_choice: ToolChoice = None
+    parallel_tool_calls: bool | None = None
 
     @property
     def wanted_tokens(self) -> int | None:
@@ -51,10 +56,15 @@ def chat_route(service: Service) -> Route:
         service.check_model(fields.model)
         asked = service.asked(request, fields, arrived_s)
         _check(fields)
-        prompt = await run_in_threadpool(_prompt, service, fields)
-        grammar = await run_in_threadpool(_grammar, service, fields)
+        prompt, grammar, calling = await run_in_threadpool(_prepare, service, fields)
         head = service.head("chatcmpl")
-        form = ChatForm(head, service.vocabulary, logprobs=bool(fields.logprobs), include_usage=fields.include_usage)
+        form = ChatForm(
+            head,
+            service.vocabulary,
+            logprobs=bool(fields.logprobs),
+            include_usage=fields.include_usage,
+            reader=None if calling is None else calling.reader(),
+        )
         return service.answer(fields, prompt, form, head["id"], asked, grammar)
 
     return Route("/v1/chat/completions", chat, methods=["POST"])
@@ -63,22 +73,33 @@ def chat_route(service: Service) -> Route:
 def _check(fields: ChatFields) -> None:
     for i, message in enumerate(fields.messages):
         refuse_unsupported_in_message(message.model_extra or {}, f"messages[{i}]")
+    check_calls(fields.messages)
     if fields.top_logprobs is not None and not fields.logprobs:
         raise RequestError("needs logprobs", where="top_logprobs", remedy="set logprobs to true", param="top_logprobs")
 
 
-def _grammar(service: Service, fields: ChatFields) -> Grammar | None:
-    schema = None if fields.response_format is None else fields.response_format.wanted
-    return None if schema is None else service.grammars.of_schema(*schema)
-
-
-def _prompt(service: Service, fields: ChatFields) -> list[int]:
+def _prepare(service: Service, fields: ChatFields) -> tuple[list[int], Grammar | None, Calling | None]:
+    """The prompt, what the answer has to be, and the tools it may call."""
     template = service.model.chat_template
     if template is None:
-        raise RequestError(
-            f"the model {service.model.name!r} has no chat template",
-            remedy="use /v1/completions",
-            code="no_chat_template",
-        )
-    text = template.render([message.for_template() for message in fields.messages])
-    return service.model.tokenizer.encode(text, add_bos=False)
+        raise no_chat_template(service.model.name)
+    calling = _calling(service, fields)
+    answer = None if fields.response_format is None else fields.response_format.wanted
+    if calling is not None:
+        grammar = calling.grammar(service.grammars, answer)
+    else:
+        grammar = None if answer is None else service.grammars.of_schema(*answer)
+    # Calls of the past are shown to the model even if it may not call now.
+    as_text = any(message.of_tools for message in fields.messages) and service.call_form.arguments_as_text
+    messages = [message.for_template(arguments_as_text=as_text) for message in fields.messages]
+    tools = None if calling is None else [tool.for_template() for tool in calling.tools]
+    text = template.render(messages, tools=tools)
+    return service.model.tokenizer.encode(text, add_bos=False), grammar, calling
+
+
+def _calling(service: Service, fields: ChatFields) -> Calling | None:
+    tools, choice = fields.tools or [], fields.tool_choice
+    check_tools(tools, choice)
+    if not tools or choice == "none":
+        return None
+    return Calling(service.call_form, tools, choice, several=fields.parallel_tool_calls is not False)

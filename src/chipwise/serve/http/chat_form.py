@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from chipwise.serve.events import Finish, Piece
+from chipwise.serve.http.call_reader import Call, CallReader
 from chipwise.serve.http.form import finite, usage
 from chipwise.serve.sampling import TokenLogprobs
 from chipwise.serve.vocabulary import Vocabulary
@@ -19,39 +20,82 @@ class ChatForm:
         vocabulary: Shows the tokens of log probabilities.
         logprobs: Whether log probabilities were asked for.
         include_usage: Whether a stream carries the token counts.
+        reader: Tells tool calls from text; None if there are no tools.
     """
 
-    def __init__(self, head: dict[str, Any], vocabulary: Vocabulary, *, logprobs: bool, include_usage: bool) -> None:
+    def __init__(
+        self,
+        head: dict[str, Any],
+        vocabulary: Vocabulary,
+        *,
+        logprobs: bool,
+        include_usage: bool,
+        reader: CallReader | None = None,
+    ) -> None:
         self._head = head
         self._chunk_head = {**head, "object": "chat.completion.chunk"}
         self._vocabulary = vocabulary
         self._logprobs = logprobs
         self._include_usage = include_usage
+        self._reader = reader
 
     def opening(self) -> list[dict[str, Any]]:
         """The chunk that says who speaks."""
         return [self._chunk({"role": "assistant", "content": "", "refusal": None}, None, None)]
 
-    def piece(self, piece: Piece) -> dict[str, Any]:
-        """The chunk of a piece of text."""
-        return self._chunk({"content": piece.text}, self._shown(piece.tokens), None)
+    def piece(self, piece: Piece) -> list[dict[str, Any]]:
+        """The chunk of a piece of text, and those of the calls that end in it."""
+        if self._reader is None:
+            return [self._chunk({"content": piece.text}, self._shown(piece.tokens), None)]
+        text, calls = self._reader.push(piece.text)
+        chunks = self._call_chunks(calls, self._reader.n_calls - len(calls))
+        if text or (self._logprobs and piece.tokens):
+            chunks.insert(0, self._chunk({"content": text} if text else {}, self._shown(piece.tokens), None))
+        return chunks
 
     def ending(self, finish: Finish) -> list[dict[str, Any]]:
         """The chunk that says why the answer ended, and the one with the counts."""
-        chunks = [self._chunk({}, None, finish.reason)]
+        chunks = []
+        if self._reader is not None:
+            text, calls = self._reader.flush()
+            chunks = [self._chunk({"content": text}, None, None)] if text else []
+            chunks += self._call_chunks(calls, self._reader.n_calls - len(calls))
+        chunks.append(self._chunk({}, None, self._reason(finish)))
         if self._include_usage:
             chunks.append({**self._chunk_head, "choices": [], "usage": usage(finish)})
         return chunks
 
     def whole(self, pieces: Sequence[Piece], finish: Finish) -> dict[str, Any]:
         """The answer in one."""
+        text = "".join(piece.text for piece in pieces)
+        message: dict[str, Any] = {"role": "assistant", "content": text, "refusal": None}
+        if self._reader is not None:
+            said, calls = self._reader.push(text)
+            rest, last = self._reader.flush()
+            if calls := [*calls, *last]:
+                message["content"] = said + rest or None
+                message["tool_calls"] = [_whole_call(call) for call in calls]
         choice = {
             "index": 0,
-            "message": {"role": "assistant", "content": "".join(piece.text for piece in pieces), "refusal": None},
+            "message": message,
             "logprobs": self._shown([token for piece in pieces for token in piece.tokens]),
-            "finish_reason": finish.reason,
+            "finish_reason": self._reason(finish),
         }
         return {**self._head, "object": "chat.completion", "choices": [choice], "usage": usage(finish)}
+
+    def _reason(self, finish: Finish) -> str:
+        called = self._reader is not None and self._reader.n_calls > 0
+        return "tool_calls" if called and finish.reason == "stop" else finish.reason
+
+    def _call_chunks(self, calls: Sequence[Call], index: int) -> list[dict[str, Any]]:
+        """OpenAI's deltas: first who is called, then with what."""
+        chunks = []
+        for i, call in enumerate(calls, start=index):
+            opening = {"index": i, **_whole_call(call), "function": {"name": call.name, "arguments": ""}}
+            chunks.append(self._chunk({"tool_calls": [opening]}, None, None))
+            rest = {"index": i, "function": {"arguments": call.arguments}}
+            chunks.append(self._chunk({"tool_calls": [rest]}, None, None))
+        return chunks
 
     def _chunk(self, delta: dict[str, Any], logprobs: dict[str, Any] | None, reason: str | None) -> dict[str, Any]:
         choice = {"index": 0, "delta": delta, "logprobs": logprobs, "finish_reason": reason}
@@ -72,3 +116,7 @@ class ChatForm:
         # A special token has no bytes of its own in the answer, but reads as its name in such a list.
         raw = self._vocabulary.token_bytes(token) or shown.encode()
         return {"token": shown, "logprob": finite(logprob), "bytes": list(raw)}
+
+
+def _whole_call(call: Call) -> dict[str, Any]:
+    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}

@@ -30,9 +30,9 @@ class CompletionForm:
         """A completion begins with its text."""
         return []
 
-    def piece(self, piece: Piece) -> dict[str, Any]:
+    def piece(self, piece: Piece) -> list[dict[str, Any]]:
         """The chunk of a piece of text."""
-        return self._chunk(piece.text, self._shown([piece]), None)
+        return [self._chunk(piece.text, self._shown([piece]), None)]
 
     def ending(self, finish: Finish) -> list[dict[str, Any]]:
         """The chunk that says why the answer ended, and the one with the counts."""

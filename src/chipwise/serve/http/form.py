@@ -18,8 +18,8 @@ class Form(Protocol):
         """The chunks before the first text."""
         ...
 
-    def piece(self, piece: Piece) -> dict[str, Any]:
-        """The chunk of a piece of text."""
+    def piece(self, piece: Piece) -> list[dict[str, Any]]:
+        """The chunks of a piece of text."""
         ...
 
     def ending(self, finish: Finish) -> list[dict[str, Any]]:

@@ -76,7 +76,7 @@ class AnswerResponse:
 
     def _written(self, event: Event) -> list[dict[str, Any]]:
         if isinstance(event, Piece):
-            return [self._form.piece(event)]
+            return self._form.piece(event)
         return [error_body(event.error)] if isinstance(event, Failure) else self._form.ending(event)
 
     async def _whole(self, events: list[Event]) -> Response:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 from uuid import uuid4
 
@@ -12,6 +13,7 @@ import numpy as np
 from starlette.requests import Request as HttpRequest
 
 from chipwise.errors import OverloadedError, RequestError, UnavailableError
+from chipwise.serve.call_form import CallForm, call_form
 from chipwise.serve.grammar import Grammar, Grammars
 from chipwise.serve.hardware import Hardware
 from chipwise.serve.http.errors import ABOVE_CEILING, MODEL_NOT_FOUND
@@ -77,6 +79,29 @@ class Service:
     keys: Keys | None = None
     hardware: Hardware | None = None
     contents: KvContents | None = None
+
+    @cached_property
+    def call_form(self) -> CallForm:
+        """How the model writes a call of a tool.
+
+        Raises:
+            RequestError: It knows none, or in a form that is not known here.
+        """
+        template, tokenizer = self.model.chat_template, self.model.tokenizer
+        if template is None:
+            raise no_chat_template(self.model.name)
+        ends = [tokenizer.token_text(i) for i in tokenizer.special.eos_ids]
+        form = call_form(template, [*ends, template.eos_token])
+        marks = tokenizer.encode(form.opener + form.middle + form.closer, add_bos=False)
+        if not all(self.vocabulary.token_bytes(i) for i in marks):
+            raise RequestError(
+                "the model marks tool calls with special tokens, which are no part of an answer's text",
+                where="tools",
+                remedy="leave tools out, or describe them in a message",
+                code="no_tools",
+                param="tools",
+            )
+        return form
 
     def check_model(self, name: str | None) -> None:
         """Check that a request means this model; one that names none does.
@@ -194,3 +219,10 @@ class Service:
                 code="context_length_exceeded",
             )
         return context - prompt_tokens
+
+
+def no_chat_template(name: str) -> RequestError:
+    """What is said to a chat with a model that only completes text."""
+    return RequestError(
+        f"the model {name!r} has no chat template", remedy="use /v1/completions", code="no_chat_template"
+    )

@@ -56,7 +56,6 @@ _NEUTRAL: Mapping[str, tuple[Any, ...]] = {
 _MESSAGE_NEUTRAL: Mapping[str, tuple[Any, ...]] = {
     "audio": (None,),
     "function_call": (None,),
-    "tool_calls": (None, []),
 }
 
 
