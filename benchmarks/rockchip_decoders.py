@@ -46,7 +46,7 @@ class Wanted:
 BUILDS = {
     "home_agent-rk3588-w8a8": Wanted(str(_HOME_AGENT), "rk3588", "w8a8", (*_SUITE, *_EVERY_CASE)),
     "home_agent-rk3576-w4a16_g32": Wanted(str(_HOME_AGENT), "rk3576", "w4a16_g32", (*_SUITE, "--cases", "32")),
-    "smollm2-rk3588-w8a8": Wanted(None, "rk3588", "w8a8", ("--cases", "32")),
+    "smollm2-rk3588-w8a8": Wanted(None, "rk3588", "w8a8", ("--cases", "32", "--gate", "kl_mean_nats=0.02")),
     "smollm2-rk3588-w8a8-plain": Wanted(None, "rk3588", "w8a8", ("--cases", "32", "--no-repair")),
     "smollm2-rk3576-w4a16_g32": Wanted(None, "rk3576", "w4a16_g32", ("--cases", "32")),
 }

@@ -17,37 +17,30 @@ def files(even: Model, tmp_path_factory: pytest.TempPathFactory) -> GraphFiles:
     return _graphs(even, tmp_path_factory.mktemp("samples")).reference()
 
 
-def _feeds(files: GraphFiles, texts: list[list[int]], at_most: int = 100) -> list[Feed]:
+def _feeds(files: GraphFiles, texts: list[list[int]], tokens: list[tuple[int, int]]) -> list[Feed]:
     prefill, decode = (DecoderGraph(files.files[role], threads=1) for role in ("prefill", "decode"))
-    return decode_feeds(prefill, decode, texts, context=SHAPE.context, at_most=at_most)
+    return decode_feeds(prefill, decode, texts, tokens, context=SHAPE.context)
 
 
-def test_each_text_ends_in_two_steps_over_its_own_cache(files: GraphFiles) -> None:
+def test_each_token_is_read_over_the_cache_of_those_before_it(files: GraphFiles) -> None:
     """What decode computes of a sample is what a session answers there."""
-    found = _feeds(files, PROMPTS[:2])
-    assert [int(feed["input_ids"][0, 0]) for feed in found] == [*PROMPTS[0][-2:], *PROMPTS[1][-2:]]
+    long = PROMPTS[4] + PROMPTS[3]
+    texts, tokens = [PROMPTS[0], PROMPTS[1], long], [(1, len(PROMPTS[1]) - 1), (0, 1), (2, SHAPE.tokens + 1)]
+    found = _feeds(files, texts, tokens)
+    assert [int(feed["input_ids"][0, 0]) for feed in found] == [texts[text][place] for text, place in tokens]
+    assert [int(feed["positions"][0, 0]) for feed in found] == [place for _, place in tokens]
     decode = DecoderGraph(files.files["decode"], threads=1)
     assert all(set(feed) == set(decode.info.inputs) for feed in found)
-    session = files.open(n_slots=1, max_context=SHAPE.context, threads=1)
-    for text, feed in zip(PROMPTS, found[1::2], strict=False):
-        wanted = session.step(Batch(0, np.array([text]), np.array([0]))).logits[0]
-        assert np.allclose(decode.run(feed)["logits"][0], wanted, atol=1e-4)
-    session.close()
+    for (text, place), feed in zip(tokens, found, strict=True):
+        session = files.open(n_slots=1, max_context=SHAPE.context, threads=1)
+        wanted = [session.step(Batch(0, np.array([[token]]), np.array([i]))) for i, token in enumerate(texts[text])]
+        assert np.allclose(decode.run(feed)["logits"][0], wanted[place].logits[0], atol=1e-4)
+        session.close()
     # The cache of one step is not overwritten by the next.
     assert not np.array_equal(found[0]["past.0.key"], found[1]["past.0.key"])
-    assert not np.array_equal(found[1]["past.0.key"], found[3]["past.0.key"])
 
 
-def test_texts_longer_than_prefill_and_than_the_cache(files: GraphFiles) -> None:
-    long = (PROMPTS[4] * 4)[: SHAPE.context + 10]
-    found = _feeds(files, [PROMPTS[4] + PROMPTS[3], long])
-    read = PROMPTS[4] + PROMPTS[3]
-    assert [int(feed["input_ids"][0, 0]) for feed in found[:2]] == read[SHAPE.tokens : SHAPE.tokens + 2]
-    assert [int(feed["positions"][0, 0]) for feed in found] == [32, 33, 32, 33]
-
-
-def test_texts_of_one_token_say_nothing_and_enough_is_enough(files: GraphFiles) -> None:
-    assert _feeds(files, [[5]]) == []
-    two = _feeds(files, [[5], [6, 7], [8, 9, 10], [11, 12, 13]])
-    assert [int(feed["input_ids"][0, 0]) for feed in two] == [7, 9, 10, 12, 13]
-    assert len(_feeds(files, PROMPTS, at_most=3)) == 3
+def test_first_tokens_and_those_behind_the_cache_are_never_decoded(files: GraphFiles) -> None:
+    text = (PROMPTS[4] * 4)[: SHAPE.context + 10]
+    assert _feeds(files, [text], [(0, 0), (0, SHAPE.context)]) == []
+    assert len(_feeds(files, [text], [(0, SHAPE.context - 1)])) == 1

@@ -128,6 +128,25 @@ def test_the_fewest_values_that_make_up_a_share() -> None:
     assert _largest({}, 0.5) == ()
 
 
+def test_operators_without_weights_cost_less_than_a_value_and_more_than_nothing() -> None:
+    whole = ("all", {"weightless_float16": True})
+    bench, _ = walk({"all": 0.9, "16 bits": 0.99}, rung(whole), rung(("16 bits", {"float16": ("a",)})))
+    assert (bench.best.attempt.weightless_float16, bench.best.attempt.float16) == (True, ("a",))
+    ranks = [
+        tried(attempt().changed("x", **fields), 0.99).rank
+        for fields in ({}, {"weightless_float16": True}, {"float16": ("a",), "weightless_float16": True})
+    ]
+    assert ranks == sorted(ranks, reverse=True)
+    assert len(set(ranks)) == 3
+
+
+def test_operators_without_weights_are_offered_once_and_only_to_integers() -> None:
+    first = next(_ladder().weightless(Bench(tried(attempt(), 0.5))))
+    assert first.weightless_float16
+    assert list(_ladder().weightless(Bench(tried(first, 0.5)))) == []
+    assert list(_ladder().weightless(Bench(tried(attempt("w4a16"), 0.5)))) == []
+
+
 def test_without_a_table_there_is_nothing_to_keep_in_float16() -> None:
     bench = Bench(tried(attempt(), 0.5))
     assert losing_values(bench.best) == {}

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import onnx_ir as ir
 import pytest
 
 from chipwise.build.float16_plan import Aim, Float16Plan, emulated_drift, plan_float16
@@ -151,3 +153,14 @@ def test_the_source_for_the_toolkit_is_proven_and_names_its_weights(repaired: Re
     assert found == sorted(wanted)
     assert source.product_weights([]) == []
     assert source.product_weights(["model.layers.0.input_layernorm.weight"]) == []
+
+
+def test_a_weight_in_pieces_is_named_by_all_of_them(repaired: RepairedDecoder, tmp_path: Path) -> None:
+    target = load_target("rk3588")
+    widest = replace(target.constraints.out_columns_max, value=repaired.graphs.config.vocab_size // 2)
+    narrow = replace(target, constraints=replace(target.constraints, out_columns_max=widest))
+    source = write_source(repaired, narrow, "w8a8.source", tmp_path, prompt=PROMPTS[4], threads=1)
+    found = source.product_weights(["lm_head.weight"])
+    prefill = {str(name) for name in ir.load(source.files.files["prefill"]).graph.initializers}
+    assert len(prefill.intersection(found)) == 2
+    assert "lm_head.weight" in found

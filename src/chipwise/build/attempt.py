@@ -27,6 +27,7 @@ class Attempt:
         algorithm: How the chip's toolkit chooses scales.
         ranges: The ends of values, in place of those that calibration saw.
         float16: Values that stay in float16.
+        weightless_float16: Whether all operators without weights do.
     """
 
     recipe: Recipe
@@ -35,6 +36,7 @@ class Attempt:
     algorithm: Algorithm = "normal"
     ranges: Mapping[str, Ends] = field(default_factory=dict)
     float16: tuple[str, ...] = ()
+    weightless_float16: bool = False
 
     @property
     def change(self) -> str:
@@ -71,7 +73,7 @@ class Tried:
         if self.trial is None:
             return (-1.0,)
         if self.trial.passed:
-            return (1.0, -len(self.attempt.float16))
+            return (1.0, -len(self.attempt.float16) - float(self.attempt.weightless_float16))
         channel, whole = worst(self.trial)
         return (0.0, -float(self._errors), channel, whole)
 

@@ -15,23 +15,20 @@ from chipwise.engine.mask import Mask
 from chipwise.engine.portable import PortableSession
 from chipwise.rewrite.pass_ import Feed
 
-# A decode step reads the whole cache, so that many steps of one text tell little more than a few.
-_STEPS_A_TEXT = 2
-
 
 class _Recorder:
-    """A DecoderRunner that keeps what it is fed."""
+    """A DecoderRunner that keeps what it was fed last."""
 
     def __init__(self, runner: DecoderRunner) -> None:
         self._runner = runner
-        self.feeds: list[Feed] = []
+        self.last: Feed = {}
 
     @property
     def info(self) -> DecoderInfo:
         return self._runner.info
 
     def run(self, feeds: Mapping[str, npt.NDArray[np.generic]]) -> Mapping[str, npt.NDArray[Any]]:
-        self.feeds.append({name: np.array(feeds[name]) for name in self.info.inputs})
+        self.last = {name: np.array(feeds[name]) for name in self.info.inputs}
         return self._runner.run(feeds)
 
     def close(self) -> None:
@@ -39,28 +36,36 @@ class _Recorder:
 
 
 def decode_feeds(
-    prefill: DecoderRunner, decode: DecoderRunner, texts: Sequence[Sequence[int]], *, context: int, at_most: int
+    prefill: DecoderRunner,
+    decode: DecoderRunner,
+    texts: Sequence[Sequence[int]],
+    tokens: Sequence[tuple[int, int]],
+    *,
+    context: int,
 ) -> list[Feed]:
-    """The inputs of decode when texts are read: the beginning through prefill, the last tokens one by one.
+    """The inputs of decode at some tokens of texts, with all tokens before them in the cache.
 
     Args:
         prefill: The static prefill graph.
         decode: The static decode graph of one token.
-        texts: Token ids; those of one token say nothing of decode.
+        texts: Token ids.
+        tokens: The text and the place of each token; a first token is never decoded, and none that the cache does not
+            hold.
         context: Tokens that the cache holds.
-        at_most: Samples to keep.
 
     Raises:
         EngineError: A graph fails.
     """
     kept = _Recorder(decode)
     session = PortableSession(prefill, kept, n_slots=1, max_context=context, mask=Mask(None, None))
-    for text in texts:
-        ids = np.array([text[:context]], np.int64)
-        read = max(1, min(ids.shape[1] - _STEPS_A_TEXT, session.max_step_tokens))
-        session.step(Batch(0, ids[:, :read], np.zeros(1, np.int64)))
-        for place in range(read, min(read + _STEPS_A_TEXT, ids.shape[1])):
-            session.step(Batch(0, ids[:, place : place + 1], np.array([place])))
-        if len(kept.feeds) >= at_most:
-            break
-    return kept.feeds[:at_most]
+    found = []
+    for text, place in tokens:
+        if not 0 < place < context:
+            continue
+        ids = np.array([texts[text][: place + 1]], np.int64)
+        width = session.max_step_tokens
+        for start in range(0, place, width):
+            session.step(Batch(0, ids[:, start : min(start + width, place)], np.array([start])))
+        session.step(Batch(0, ids[:, place:], np.array([place])))
+        found.append(kept.last)
+    return found

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from chipwise.build.attribute_trial import attribute_trial, in_words
 from chipwise.build.build_report import bundle_name
 from chipwise.build.candidate import Candidate
-from chipwise.build.chip_toolchain import why_emulated
+from chipwise.build.chip_toolchain import installed_toolchain, why_emulated
 from chipwise.build.compiled_decoder import CompiledDecoder
 from chipwise.build.decoder_graphs import DecoderGraphs, graphs_for
 from chipwise.build.decoder_result import DecoderResult
@@ -20,7 +20,7 @@ from chipwise.build.options import BuildOptions
 from chipwise.build.recipes import recipes_to_try
 from chipwise.build.result import BuildResult
 from chipwise.build.rknn_decoder import RknnDecoderGraphs
-from chipwise.build.texts import Texts, gather_texts
+from chipwise.build.texts import CALIBRATION_PROMPTS, Texts, gather_texts
 from chipwise.build.trial import Trial, run_trial, with_answers
 from chipwise.check.run import check
 from chipwise.errors import InputError, ModelFormatError
@@ -35,6 +35,8 @@ from chipwise.target import Target
 _DEFAULT_CONTEXT = 8192
 # A graph that agrees on this many tokens agrees on more; the logits of all of them are held twice.
 _PROOF_TOKENS = 128
+# Ranges of 8-bit activations clip what they have not seen, and a third of the texts is kept for measuring.
+_COMPILED_PROMPTS = 64
 # What `auto` tries, the smallest first: on CPUs integer activations buy speed and no memory.
 _CPU_RECIPES = ("w4a16", "w8a16")
 _CHIP_RECIPES = ("w4a16", "w8a8", "w8a16", "fp16")
@@ -60,7 +62,11 @@ def read_decoder(options: BuildOptions, target: Target, model: Model, config: De
     if model.weights is None:
         raise ModelFormatError("no weights", where=str(model.source.path))
     context = options.max_context or min(config.max_positions, _DEFAULT_CONTEXT)
-    texts = gather_texts(options, model.tokenizer, model.chat_template, context)
+    compiled = installed_toolchain(options, target) is not None
+    texts = gather_texts(
+        options, model.tokenizer, model.chat_template, context,
+        calibration_prompts=_COMPILED_PROMPTS if compiled else CALIBRATION_PROMPTS,
+    )  # fmt: skip
     return DecoderLine(options, target, model, config, context, texts, recipes)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from chipwise.build.attempt import Attempt, Tried
 
-BUILDS_MAX = 8
+BUILDS_MAX = 10
 """Attempts at one recipe, the plain one included."""
 
 

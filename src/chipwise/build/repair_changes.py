@@ -21,13 +21,12 @@ from chipwise.rewrite.pass_ import Feed, RewriteContext
 from chipwise.rewrite.passes.equalized_channels import EqualizedChannels
 from chipwise.rewrite.pipeline import run_passes
 from chipwise.toolchain.rknn_accuracy import value_of
+from chipwise.toolchain.rknn_build import WEIGHTLESS
 
 # A range that loses a tenth of its width or more is worth a build.
 _NARROWER = 0.9
 # The toolkit's weights of 4 bits: groups from coarse to fine, each with more scales than the one before.
 _GROUPS = (128, 32)
-# Of what is lost in all, as the toolkit sees each layer by itself; measured anew after each.
-_SHARES = (0.5, 0.75, 0.9)
 # Of what is lost in all, as the toolkit sees each layer by itself; measured anew after each.
 _SHARES = (0.5, 0.75, 0.9)
 _RANGES, _ALGORITHM = "ranges", "algorithm"
@@ -62,7 +61,7 @@ class Ladder:
         if self.clips:
             rungs.append(self.clipped)
         if self.compiled:
-            rungs += [self.algorithms, self.groups, self.float16]
+            rungs += [self.algorithms, self.groups, self.weightless, self.float16]
         return tuple(rungs)
 
     def equalized(self, bench: Bench) -> Iterator[Attempt]:
@@ -116,6 +115,12 @@ class Ladder:
             if now is None or now > size:
                 yield best.changed(f"groups of {size} weights", recipe=with_grain(best.recipe, size))
 
+    def weightless(self, bench: Bench) -> Iterator[Attempt]:
+        """Operators without weights in float16: no byte of the model more, and more cycles."""
+        best = bench.best.attempt
+        if best.recipe.integer_activations and not best.weightless_float16:
+            yield best.changed("operators without weights in float16", weightless_float16=True)
+
     def float16(self, bench: Bench) -> Iterator[Attempt]:
         """Values that lose most stay in float16: those of half of all loss, of more if needed, then fewer again."""
         added: Sequence[str] = ()
@@ -153,14 +158,15 @@ def losing_values(tried: Tried) -> dict[str, float]:
         return {}
     graph = _load(tried.attempt.graph).graph
     computed = {str(value.name): node for node in graph for value in node.outputs}
-    kept = set(tried.attempt.float16)
+    attempt = tried.attempt
+    kept = set(attempt.float16)
     found: dict[str, float] = {}
     for row in compiled.losses:
         name = None if row.op_type in _MOVES else value_of(row.tensor, computed)
         if name is None:
             continue
         sources = [name]
-        if name in kept:
+        if name in kept or (attempt.weightless_float16 and row.op_type in WEIGHTLESS):
             sources = [str(value.name) for value in computed[name].inputs if value is not None]
         for source in sources:
             if source in computed and source not in kept:

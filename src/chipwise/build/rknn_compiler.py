@@ -28,7 +28,7 @@ from chipwise.target import Target
 from chipwise.toolchain import Environment, JobResult, run_job
 from chipwise.toolchain.placement import findings_of, placements_of
 from chipwise.toolchain.rknn_accuracy import RknnLayerError, read_accuracy
-from chipwise.toolchain.rknn_build import ANALYSIS, MODEL, OUTPUTS, rknn_build_job
+from chipwise.toolchain.rknn_build import ANALYSIS, MODEL, OUTPUTS, WEIGHTLESS, rknn_build_job
 from chipwise.toolchain.rknn_log import read_rknn_log
 
 _FLOAT = "fp16"
@@ -75,7 +75,7 @@ class RknnCompiler:
             config={"target_platform": self.target.chip.name, **quantization(recipe, attempt.algorithm)},
             calibration=None if recipe.scheme == _FLOAT else stacks(graph, samples.calibration),
             inputs=stacks(graph, samples.held_out),
-            float16={"values": attempt.float16} if attempt.float16 else None,
+            float16=_float16_rules(attempt),
             ranges=attempt.ranges,
             # In floating point there is nothing to repair.
             analysis=recipe.integer_activations,
@@ -138,6 +138,15 @@ def quantization(recipe: Recipe, algorithm: Algorithm = "normal") -> dict[str, A
         return {}
     method = f"group{recipe.group_size}" if recipe.group_size else "channel" if recipe.per_channel else "layer"
     return {"quantized_dtype": recipe.scheme, "quantized_method": method, "quantized_algorithm": algorithm}
+
+
+def _float16_rules(attempt: Attempt) -> dict[str, Sequence[str]] | None:
+    rules: dict[str, Sequence[str]] = {}
+    if attempt.weightless_float16:
+        rules["op_types"] = WEIGHTLESS
+    if attempt.float16:
+        rules["values"] = attempt.float16
+    return rules or None
 
 
 def _losses(result: JobResult) -> tuple[RknnLayerError, ...]:

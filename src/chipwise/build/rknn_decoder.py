@@ -23,7 +23,9 @@ from chipwise.engine.onnxruntime.decoder_graph import DecoderGraph
 from chipwise.errors import ToolchainError
 from chipwise.files import writing
 from chipwise.model.rknn_file import read_rknn_file
+from chipwise.quant.precision_gates import gated_values
 from chipwise.quant.product_groups import product_groups
+from chipwise.quant.reach import measure_reach
 from chipwise.quant.recipe import Recipe
 from chipwise.report.report import RewriteStep
 from chipwise.rewrite.decoder_feeds import prompt_feed
@@ -31,21 +33,19 @@ from chipwise.rewrite.pass_ import Feed
 from chipwise.target import Target
 from chipwise.toolchain import Environment, LiveJob, open_job
 from chipwise.toolchain.placement import findings_of, placements_of
-from chipwise.toolchain.rknn_build import MODEL, rknn_live_job
+from chipwise.toolchain.rknn_build import MODEL, WEIGHTLESS, rknn_live_job
 from chipwise.toolchain.rknn_log import read_rknn_log
 
 # A language model of 135 million parameters takes 5 minutes a graph.
 _TIMEOUT_S = 4 * 3600.0
-_CALIBRATION_SAMPLES = 24
+# Of each graph; a sample of decode holds a whole cache.
+_PREFILL_SAMPLES = 32
+_DECODE_SAMPLES = 64
+_DECODE_BYTES = 1 << 30
 _FOUR_BITS = 4
 # rk3588: two pieces of 8192 columns stay on the NPU in 8 bits, three do not; in float16 six do.
 _PIECES_IN_8_BITS = 2
 _REMEDY = "try another --recipe, or measure the chip's arithmetic with --emulate"
-# Operators without weights, as the toolkit calls them: float16 costs cycles there, and no bytes of the model.
-_WEIGHTLESS = (
-    "Add", "Sub", "Mul", "Div", "Pow", "Sqrt", "ReduceMean", "Softmax", "Sigmoid", "Tanh", "Erf",
-    "exNorm", "exSwish", "exGelu", "exSDPAttention",
-)  # fmt: skip
 
 
 @dataclass
@@ -104,12 +104,12 @@ class RknnDecoderGraphs:
             source = write_source(
                 decoder, self.target, f"{recipe.name}.source", self.folder, prompt=calibration[0], threads=self.threads
             )
-            samples = self._samples(source, calibration) if self.calibrates(recipe) else {}
+            samples = self._samples(source, decoder.graphs, calibration) if self.calibrates(recipe) else {}
             note.text = source.steps[-1].note
         rules: dict[str, Sequence[str]] | None = None
         if plan is not None:
             kept = source.product_weights([weight for one in plan.kept for weight in one.group.weights])
-            rules = {"op_types": _WEIGHTLESS, "weights": kept}
+            rules = {"op_types": WEIGHTLESS, "weights": kept}
         parts = {}
         for role, path in source.files.files.items():
             with log.step(f"compile {recipe.name} {role}") as note:
@@ -162,17 +162,28 @@ class RknnDecoderGraphs:
         widest = self.target.constraints.out_columns_max
         return widest is not None and self.plain.config.vocab_size > _PIECES_IN_8_BITS * int(widest)
 
-    def _samples(self, source: RknnSource, texts: Sequence[Sequence[int]]) -> dict[str, list[Feed]]:
-        files = source.files.files
+    def _samples(
+        self, source: RknnSource, graphs: PortableGraphs, texts: Sequence[Sequence[int]]
+    ) -> dict[str, list[Feed]]:
+        """What the toolkit takes ranges from: the texts and the tokens that reach furthest."""
+        dynamic, files, context = graphs.dynamic(), source.files.files, source.files.context or 0
+        texts = [text[:context] for text in texts]
+        values = gated_values(product_groups(dynamic))
+        reach = measure_reach(dynamic, [graphs.feed(text) for text in texts], values, threads=self.threads)
         prefill = ir.load(files["prefill"]).graph
+        whole = reach.within(range(self.plain.prefill_tokens)).of_texts().furthest(_PREFILL_SAMPLES)
         reads, writes = (DecoderGraph(files[role], threads=self.threads) for role in ("prefill", "decode"))
-        context = source.files.context or 0
+        # The first token of a sequence, which is unlike all others, is never decoded.
+        tokens = reach.within(range(1, context)).furthest(self._decode_samples(writes))
         return {
-            "prefill": [prompt_feed(prefill, text[: self.plain.prefill_tokens]) for text in texts][
-                :_CALIBRATION_SAMPLES
-            ],
-            "decode": decode_feeds(reads, writes, texts, context=context, at_most=_CALIBRATION_SAMPLES),
+            "prefill": [prompt_feed(prefill, texts[text][: self.plain.prefill_tokens]) for text, _ in whole],
+            "decode": decode_feeds(reads, writes, texts, tokens, context=context),
         }
+
+    def _decode_samples(self, decode: DecoderGraph) -> int:
+        rows, heads, context, head_dim = decode.info.kv_shape()
+        held = 8 * decode.info.layers * heads * head_dim * int(rows or 1) * int(context or 1)
+        return max(1, min(_DECODE_SAMPLES, _DECODE_BYTES // held))
 
     def _compile(
         self,

@@ -19,7 +19,9 @@ from chipwise.verify.suite import first_cases, read_suite
 
 # Answers to queries without a right answer are compared token by token; more tokens a case tell little more.
 _QUERY_ANSWER_TOKENS = 12
-_CALIBRATION_PROMPTS = 32
+CALIBRATION_PROMPTS = 32
+"""Prompts whose statistics set scales."""
+
 _MIN_CALIBRATION = 8
 # Statistics of more tokens than this change little, and long prompts bring many.
 _CALIBRATION_TOKENS = 8192
@@ -58,7 +60,14 @@ class Texts:
     gate: Mapping[str, float] = field(default_factory=dict)
 
 
-def gather_texts(options: BuildOptions, tokenizer: Tokenizer, template: ChatTemplate | None, max_context: int) -> Texts:
+def gather_texts(
+    options: BuildOptions,
+    tokenizer: Tokenizer,
+    template: ChatTemplate | None,
+    max_context: int,
+    *,
+    calibration_prompts: int = CALIBRATION_PROMPTS,
+) -> Texts:
     """Read queries and suite, and share the queries out between calibration and verification.
 
     Raises:
@@ -79,8 +88,8 @@ def gather_texts(options: BuildOptions, tokenizer: Tokenizer, template: ChatTemp
     scored = [(case, case.encode(tokenizer, template)) for case in suite_cases]
     kept = [(case, prompt) for case, prompt in scored if prompt.context <= max_context]
     wanted = 0 if options.suite else options.max_cases
-    asked, skipped = _fitting(queries, tokenizer, template, max_context, wanted + _CALIBRATION_PROMPTS)
-    calibrated, verified, shared = _share_out(asked, wanted)
+    asked, skipped = _fitting(queries, tokenizer, template, max_context, wanted + calibration_prompts)
+    calibrated, verified, shared = _share_out(asked, wanted, calibration_prompts)
     kept += verified
     skipped += len(scored) - len(kept) if options.suite else 0
     if not kept or not calibrated:
@@ -119,15 +128,17 @@ def _fitting(
     return fitting, len(queries) - len(fitting)
 
 
-def _share_out(asked: Sequence[_Asked], wanted: int) -> tuple[Sequence[_Asked], Sequence[_Asked], bool]:
+def _share_out(
+    asked: Sequence[_Asked], wanted: int, calibration_prompts: int
+) -> tuple[Sequence[_Asked], Sequence[_Asked], bool]:
     """Queries for calibration and for verification; only if there are too few serve some for both."""
     if not wanted:
-        return asked[:_CALIBRATION_PROMPTS], (), False
+        return asked[:calibration_prompts], (), False
     verified = asked[: min(wanted, max(1, len(asked) * 2 // 3))]
-    rest = asked[len(verified) :][:_CALIBRATION_PROMPTS]
+    rest = asked[len(verified) :][:calibration_prompts]
     if len(rest) >= min(_MIN_CALIBRATION, len(asked) // 3) and rest:
         return rest, verified, False
-    return asked[:_CALIBRATION_PROMPTS], asked[:wanted], True
+    return asked[:calibration_prompts], asked[:wanted], True
 
 
 def _enough(prompts: Sequence[tuple[int, ...]]) -> tuple[tuple[int, ...], ...]:

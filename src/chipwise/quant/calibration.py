@@ -89,7 +89,8 @@ def calibrate(
         )
     kept: dict[str, _Kept] = {name: _Kept(histograms) for name in dict.fromkeys(names)}
     inputs = {str(value.name) for value in model.graph.inputs}
-    groups = list(_groups(model, next(iter(feeds)), [name for name in kept if name not in inputs], threads, max_bytes))
+    computed = [name for name in kept if name not in inputs]
+    groups = list(value_groups(model, next(iter(feeds)), computed, threads, max_bytes))
     done = 0
     for index, group in enumerate(groups or [[]]):
         runner = Runner(tapped(model, group), threads=threads, label="the graph in calibration")
@@ -132,8 +133,14 @@ class _Kept:
         return ValueRange(self._low, self._high, self._histogram)
 
 
-def _groups(model: ir.Model, feed: Feed, names: list[str], threads: int, max_bytes: int) -> Iterator[list[str]]:
-    """The names in groups whose values take at most ``max_bytes``, as one run on a sample shows."""
+def value_groups(
+    model: ir.Model, feed: Feed, names: Sequence[str], threads: int, max_bytes: int = _MAX_BYTES
+) -> Iterator[list[str]]:
+    """The names in groups whose values take at most ``max_bytes``, as one run on a sample shows.
+
+    Raises:
+        RewriteError: The graph fails, or computes no such value.
+    """
     if not names:
         return
     probe = tapped(model, names)

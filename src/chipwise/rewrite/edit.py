@@ -71,10 +71,16 @@ class Patch:
             self._graph.insert_before(self._anchor, node)
         return node.outputs[0]
 
-    def constant(self, array: npt.NDArray[Any] | float | int, dtype: ir.DataType | None = None) -> ir.Value:
-        """Add a constant, of the given type if one is given, as an initializer of the graph."""
+    def constant(
+        self,
+        array: npt.NDArray[Any] | float | int,
+        dtype: ir.DataType | None = None,
+        *,
+        hint: str = "chipwise_const",
+    ) -> ir.Value:
+        """Add a constant, of the given type if one is given, as an initializer whose name begins with a hint."""
         values = np.asarray(array) if dtype is None else np.asarray(array).astype(dtype.numpy())
-        return add_constant(self._graph, values)
+        return add_constant(self._graph, values, hint)
 
     def replace(self, old: ir.Value, new: ir.Value) -> None:
         """Let every use of ``old``, as a graph output too, take ``new``; a graph output keeps its name."""

@@ -18,6 +18,12 @@ MODEL = "model.rknn"
 OUTPUTS = "outputs.npz"
 ANALYSIS = "error_analysis.txt"
 
+WEIGHTLESS = (
+    "Add", "Sub", "Mul", "Div", "Pow", "Sqrt", "ReduceMean", "Softmax", "Sigmoid", "Tanh", "Erf",
+    "exNorm", "exSwish", "exGelu", "exSDPAttention",
+)  # fmt: skip
+"""Operators without weights, as the toolkit calls them: float16 costs cycles there, and no bytes of the model."""
+
 
 def rknn_build_job(
     model: Path,

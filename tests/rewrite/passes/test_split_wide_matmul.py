@@ -28,6 +28,8 @@ def test_the_pieces_are_of_one_size_as_far_as_that_goes() -> None:
     assert _widths(result.model) == [4, 4, 3]
     assert "11 columns in 3 pieces" in result.steps[0].notes[0]
     assert "w" not in result.model.graph.initializers
+    # What stays in float16 is named by the weight, and a piece must be found by that name.
+    assert all(name.startswith("w_") for name in result.model.graph.initializers)
 
 
 def test_a_bias_behind_it_is_split_too() -> None:

@@ -27,8 +27,8 @@ def build_decoder(config: DecoderConfig, weights: WeightSource, spec: GraphSpec)
         ``past.{i}.value`` float32 ``[b, kv_heads, context, head_dim]``.
 
     Outputs:
-        ``logits`` float32 ``[n, vocab]``; ``present.{i}.key`` and ``.value``, the new tokens' keys and values
-        ``[b, kv_heads, s, head_dim]``.
+        ``logits`` float32 ``[n, vocab]``, or ``[b, s, 1, vocab]`` of a static graph whose spec says ``all_rows``;
+        ``present.{i}.key`` and ``.value``, the new tokens' keys and values ``[b, kv_heads, s, head_dim]``.
 
     No weight is read before the model is saved, and then one at a time.
     """
@@ -131,9 +131,14 @@ class _Writer:
         if self.config.logit_softcap is not None:
             cap = self.pen.constant("logit_softcap", np.float32(self.config.logit_softcap))
             logits = self.pen.op("Mul", [self.pen.op("Tanh", [self.pen.op("Div", [logits, cap])]), cap])
+        shape: list[int | str] = [self._rows(), self.config.vocab_size]
+        if rows is None and self.spec.batch is not None and self.spec.tokens is not None:
+            # rknn-toolkit2 computes them so, and hands a Reshape of many columns back to the CPU.
+            shape = [self.spec.batch, self.spec.tokens, 1, self.config.vocab_size]
+            logits = self.pen.op("Reshape", [logits, self.pen.constant("logits_shape", np.array(shape))])
         logits.name = names.LOGITS
         logits.dtype = ir.DataType.FLOAT
-        logits.shape = ir.Shape([self._rows(), self.config.vocab_size])
+        logits.shape = ir.Shape(shape)
         return logits
 
     def _turn(self, *, slides: bool) -> tuple[ir.Value, ir.Value, ir.Value]:
@@ -196,8 +201,6 @@ class _Writer:
         return "tokens" if self.spec.tokens is None else self.spec.tokens
 
     def _rows(self) -> int | str:
-        if self.spec.all_rows and self.spec.batch is not None and self.spec.tokens is not None:
-            return self.spec.batch * self.spec.tokens
         return "rows" if self.spec.rows is None else self.spec.rows
 
     def _linear(self, x: ir.Value, layer: int, name: str) -> ir.Value:

@@ -99,9 +99,10 @@ def _product(patch: Patch, node: ir.Node, columns: slice) -> ir.Value:
 def _columns(patch: Patch, value: ir.Value | None, columns: slice, *, axis: int) -> ir.Value:
     """Some columns of a constant as a constant of its own."""
     tensor = constant_tensor(value)
-    if tensor is None:
+    if value is None or tensor is None:
         raise ValueError("the weight is no constant")
     array = np.asarray(tensor.numpy())
     index = [slice(None)] * array.ndim
     index[axis] = columns
-    return patch.constant(array[tuple(index)])
+    # A piece is known by the name of the whole: what stays in float16 is named so.
+    return patch.constant(array[tuple(index)], hint=str(value.name))
