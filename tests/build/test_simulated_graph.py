@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import onnx_ir as ir
 import pytest
 
 from chipwise.build.graph_files import GraphFiles
@@ -117,6 +118,10 @@ def test_a_graph_that_gives_all_rows_answers_like_one_that_is_told_which(even: M
     told = graphs.reference()
     pair = graphs.pair(DEFAULT_MASK_VALUE, all_rows=True)
     assert all("output_rows" not in {value.name for value in graph.graph.inputs} for graph in pair.values())
+    # The forms that Rockchip's toolkit hands out on the NPU.
+    assert [pair[role].graph.outputs[0].shape for role in ("prefill", "decode")] == [
+        ir.Shape([1, SHAPE.tokens, 1, even.config.vocab_size]), ir.Shape([1, even.config.vocab_size])
+    ]  # fmt: skip
     saved = save_graphs(pair, tmp_path, "all.bin")
     sessions = [
         PortableSession(

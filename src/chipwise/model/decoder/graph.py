@@ -27,8 +27,9 @@ def build_decoder(config: DecoderConfig, weights: WeightSource, spec: GraphSpec)
         ``past.{i}.value`` float32 ``[b, kv_heads, context, head_dim]``.
 
     Outputs:
-        ``logits`` float32 ``[n, vocab]``, or ``[b, s, 1, vocab]`` of a static graph whose spec says ``all_rows``;
-        ``present.{i}.key`` and ``.value``, the new tokens' keys and values ``[b, kv_heads, s, head_dim]``.
+        ``logits`` float32 ``[n, vocab]``, or ``[b, s, 1, vocab]`` of a static graph of several tokens whose spec says
+        ``all_rows``; ``present.{i}.key`` and ``.value``, the new tokens' keys and values
+        ``[b, kv_heads, s, head_dim]``.
 
     No weight is read before the model is saved, and then one at a time.
     """
@@ -132,8 +133,9 @@ class _Writer:
             cap = self.pen.constant("logit_softcap", np.float32(self.config.logit_softcap))
             logits = self.pen.op("Mul", [self.pen.op("Tanh", [self.pen.op("Div", [logits, cap])]), cap])
         shape: list[int | str] = [self._rows(), self.config.vocab_size]
-        if rows is None and self.spec.batch is not None and self.spec.tokens is not None:
-            # rknn-toolkit2 computes them so, and hands a Reshape of many columns back to the CPU.
+        if rows is None and self.spec.batch is not None and self.spec.tokens is not None and self.spec.tokens > 1:
+            # rknn-toolkit2 computes several rows so, and hands a Reshape of many columns back to the CPU. A single row
+            # in four dimensions it would turn round there.
             shape = [self.spec.batch, self.spec.tokens, 1, self.config.vocab_size]
             logits = self.pen.op("Reshape", [logits, self.pen.constant("logits_shape", np.array(shape))])
         logits.name = names.LOGITS
