@@ -15,6 +15,7 @@ from tokenizers import models
 
 from chipwise.bundle import BundleWriter, EngineSpec, bundle, open_bundle
 from chipwise.bundle.layout import digest_line
+from chipwise.bundle.manifest import FORMAT_VERSION
 from chipwise.errors import BundleError, EngineError, InputError
 from chipwise.files import sha256_bytes
 from chipwise.model.chat_template import ChatTemplate
@@ -203,7 +204,7 @@ def test_a_resealed_manifest_cannot_reach_outside(built: Path, name: str) -> Non
 
 
 def test_a_newer_bundle_asks_to_upgrade(built: Path) -> None:
-    fields = json.loads((built / "manifest.json").read_bytes()) | {"format_version": 2}
+    fields = json.loads((built / "manifest.json").read_bytes()) | {"format_version": FORMAT_VERSION + 1}
     seal(built, json.dumps(fields).encode())
     with pytest.raises(BundleError, match=r"made by a newer chipwise.*upgrade"):
         open_bundle(built)

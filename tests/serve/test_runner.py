@@ -54,6 +54,7 @@ class Bench:
         scheduler = Scheduler(n_slots=n_slots, max_step_tokens=model.session.max_step_tokens, rules=rules)
         vocabulary = Vocabulary(model.tokenizer)
         self.runner = Runner(model, scheduler, self.metrics, vocabulary, self.clock, lambda: self.limits)
+        self.runner.expose()
         self.events: dict[Ticket, list[Event]] = {}
 
     def ask(

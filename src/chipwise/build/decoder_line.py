@@ -13,6 +13,7 @@ from chipwise.build.chip_toolchain import installed_toolchain, why_emulated
 from chipwise.build.compiled_decoder import CompiledDecoder
 from chipwise.build.decoder_graphs import DecoderGraphs, graphs_for
 from chipwise.build.decoder_result import DecoderResult
+from chipwise.build.fallback import BuiltFallback, build_fallback
 from chipwise.build.finish import describe, write_bundle
 from chipwise.build.graph_files import GraphFiles
 from chipwise.build.line import Workplace, for_outcome
@@ -135,14 +136,28 @@ class DecoderLine:
                 )
                 note.text = in_words(attribution) if attribution else ""
         options = for_outcome(self.options, passed=chosen.passed)
+        fallback = self._fallback(chosen.candidate.context or self.context, place, texts)
         with log.step("bundle") as note:
             found = DecoderResult(
                 self.target, self.model, self.config, self.context, texts, place.findings,
                 (*rewrites, *_prepared(chosen)), trials, why_emulated(self.options, self.target), attribution,
+                fallback,
             )  # fmt: skip
             made = write_bundle(options, found, log.steps)
             note.text = f"{bundle_name(self.model, chosen)} at {options.out}"
         return BuildResult(made.path, made.report, chosen.recipe.name)
+
+    def _fallback(self, context: int, place: Workplace, texts: Texts) -> BuiltFallback | None:
+        precision = self.options.fallback
+        if precision is None:
+            return None
+        with place.log.step(f"fallback {precision}") as note:
+            built = build_fallback(
+                precision, self.model, self.config, texts, context, place.folder,
+                target=self.target, threads=self.options.threads,
+            )  # fmt: skip
+            note.text = f"{_megabytes(built.graphs)} MB, for the CPU"
+        return built
 
     def _try(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from chipwise.build.fallback import BuiltFallback
 from chipwise.build.texts import Texts
 from chipwise.build.trial import Trial
 from chipwise.model.config import DecoderConfig
@@ -30,6 +31,7 @@ class DecoderResult:
         trials: The recipes tried; the last one is kept.
         why_emulated: Why it is not compiled for a chip, and what to do about it.
         attribution: Which layers the damage comes from, or why that is not known; None unless the gate failed.
+        fallback: The second engine's graph; None if none was asked for.
     """
 
     target: Target
@@ -42,6 +44,7 @@ class DecoderResult:
     trials: Sequence[Trial]
     why_emulated: str = ""
     attribution: Attribution | NotRun | None = None
+    fallback: BuiltFallback | None = None
 
     @property
     def chosen(self) -> Trial:

@@ -11,6 +11,7 @@ from chipwise.build.build_report import build_report, bundle_name
 from chipwise.build.candidate import Candidate
 from chipwise.build.compiled_decoder import RKNN, CompiledDecoder
 from chipwise.build.decoder_result import DecoderResult
+from chipwise.build.fallback import add_fallback
 from chipwise.build.graph_files import ENGINE, GraphFiles
 from chipwise.build.options import BuildOptions
 from chipwise.build.sizes import float32_bytes
@@ -79,6 +80,7 @@ def write_bundle(options: BuildOptions, found: DecoderResult, steps: Sequence[St
             self_test=test,
             tensors={name: weight.entry for name, weight in stored.items()},
             verdicts=chosen.verdicts,
+            fallback=None if found.fallback is None else add_fallback(writer, found.fallback),
         )
         report = build_report(
             found, steps, stored, weights_bytes=weights_bytes,

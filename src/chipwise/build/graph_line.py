@@ -58,6 +58,8 @@ def read_graph(options: BuildOptions, target: Target, model: Model) -> GraphLine
             "a suite has cases for language models, and this model answers nothing", where=str(options.suite),
             remedy="give --samples or --queries",
         )  # fmt: skip
+    if options.fallback is not None:
+        raise InputError("only language models are served with a fallback", where="--fallback", remedy="leave it out")
     recipes = recipes_to_try(options, target, _AUTO_RECIPES)
     graph = _graph(model)
     static = target.constraints.static_shapes

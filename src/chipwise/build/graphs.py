@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 import onnx_ir as ir
 
@@ -18,6 +19,7 @@ from chipwise.model.decoder import GraphSpec, build_decoder
 from chipwise.model.scheme import FLOAT32, TensorScheme
 from chipwise.model.weights import WeightSource
 from chipwise.quant.calibration import calibrate
+from chipwise.quant.float16 import store_float16
 from chipwise.quant.hessian import HessianSource, Progress
 from chipwise.quant.int_weights import IntGrid
 from chipwise.quant.recipe import Recipe
@@ -52,6 +54,14 @@ class CpuGraphs:
         """The model in float32."""
         model = self._fused()
         return self._save(model, "reference", _all_float(model))
+
+    def floating(self, precision: Literal["fp16", "fp32"]) -> GraphFiles:
+        """The model with weights in floating point. Those in float16 are widened when the graph is opened."""
+        model = self._fused()
+        schemes = _all_float(model)
+        if precision == "fp16":
+            schemes |= store_float16(model)
+        return self._save(model, precision, schemes)
 
     def prove(self, reference: GraphFiles, prompt: Sequence[int]) -> list[RewriteStep]:
         """Run a prompt through the plain graph and the fused one, and compare the logits of every token.

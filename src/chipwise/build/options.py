@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 AUTO = "auto"
 
@@ -31,6 +32,8 @@ class BuildOptions:
         emulate: Whether to emulate a chip even if its toolchain is installed.
         repair: Whether to look for the cheapest change that makes a recipe pass which fails as it is.
         embeddings: Folder of a sentence-embedding model for semantic drift; None takes MiniLM if it is installed.
+        fallback: How the weights of a second engine on the CPU are stored, which goes on where the first one computes
+            nonsense; None for no such engine.
         cache: Whether the reference's answers are kept, and read if they are there.
     """
 
@@ -50,4 +53,5 @@ class BuildOptions:
     emulate: bool = False
     repair: bool = True
     embeddings: Path | None = None
+    fallback: Literal["fp16", "fp32"] | None = None
     cache: bool = True

@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from chipwise.bundle.bundle import Bundle, open_bundle
-from chipwise.bundle.entries import EngineSpec, FileEntry, GraphTest, LogitSample, ModelInfo, SelfTest, TensorEntry
+from chipwise.bundle.entries import (
+    EngineSpec,
+    Fallback,
+    FileEntry,
+    GraphTest,
+    LogitSample,
+    ModelInfo,
+    SelfTest,
+    TensorEntry,
+)
 from chipwise.bundle.graph_test import keep_graph_test, record_graph_test, run_graph_test
 from chipwise.bundle.manifest import Manifest
 from chipwise.bundle.self_test import record_self_test, run_self_test
@@ -13,6 +22,7 @@ __all__ = [
     "Bundle",
     "BundleWriter",
     "EngineSpec",
+    "Fallback",
     "FileEntry",
     "GraphTest",
     "LogitSample",

@@ -10,18 +10,19 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from chipwise.bundle.entries import FileEntry
+from chipwise.bundle.entries import FileEntry, SelfTest
 from chipwise.bundle.graph_test import run_graph_test
 from chipwise.bundle.layout import FILES, MANIFEST, MANIFEST_DIGEST, MAX_MANIFEST_BYTES, digest_line
 from chipwise.bundle.manifest import (
     CHAT_TEMPLATE,
+    FALLBACK_PREFIX,
     GRAPH,
-    OWN_ROLES,
     SPECIAL_TOKENS,
     TEST_INPUTS,
     TEST_OUTPUTS,
     TOKENIZER,
     Manifest,
+    is_engine_role,
 )
 from chipwise.bundle.self_test import run_self_test
 from chipwise.engine import Session
@@ -104,8 +105,66 @@ class Bundle:
             EngineError: The runtime cannot load the files or failed on them.
             InputError: The engine is unknown, or ``max_context`` is too short for the self-test.
         """
-        spec, test = self.manifest.engine, self.manifest.self_test
-        if self_test and test is not None and max_context < test.context:
+        self._refuse_context(max_context, self.manifest.self_test if self_test else None)
+        graphs = {role: path for role, path in self.files.items() if is_engine_role(role)}
+        return self._open(
+            self.manifest.engine.name,
+            graphs,
+            self._options(threads, options),
+            self.manifest.self_test if self_test else None,
+            (n_slots, max_context),
+        )
+
+    def open_fallback(
+        self, n_slots: int, max_context: int, *, threads: int | None = None, options: Mapping[str, Any] | None = None
+    ) -> Session:
+        """Open the second engine, and run its self-test in the session that is returned.
+
+        Args:
+            n_slots: KV slots to hold.
+            max_context: Tokens a slot holds.
+            threads: Threads of the engine; None leaves it to the bundle's options or the engine.
+            options: Further settings of the engine, which go before the bundle's.
+
+        Raises:
+            BundleError: There is none, or its self-test failed.
+            DependencyError: The engine's package is not installed.
+            EngineError: The runtime cannot load the files or failed on them.
+            InputError: The engine is unknown, or the context is too short for the self-test.
+        """
+        fallback = self.manifest.fallback
+        if fallback is None:
+            raise BundleError("it has no fallback", where=str(self.path), remedy="build it with --fallback fp16")
+        self._refuse_context(max_context, fallback.self_test)
+        graphs = {
+            role.removeprefix(FALLBACK_PREFIX): path
+            for role, path in self.files.items()
+            if role.startswith(FALLBACK_PREFIX)
+        }
+        own = {} if threads is None else {"threads": threads}
+        settings = {**fallback.engine.options, **own, **(options or {})}
+        return self._open(fallback.engine.name, graphs, settings, fallback.self_test, (n_slots, max_context))
+
+    def _open(
+        self,
+        engine: str,
+        graphs: Mapping[str, Path],
+        options: Mapping[str, Any],
+        test: SelfTest | None,
+        sizes: tuple[int, int],
+    ) -> Session:
+        n_slots, max_context = sizes
+        session = get_engine(engine).open(graphs, n_slots=n_slots, max_context=max_context, options=options)
+        if test is not None:
+            try:
+                run_self_test(session, test, where=str(self.path))
+            except BaseException:
+                session.close()
+                raise
+        return session
+
+    def _refuse_context(self, max_context: int, test: SelfTest | None) -> None:
+        if test is not None and max_context < test.context:
             raise InputError(
                 f"a context of {max_context} tokens is too short for the self-test",
                 where=str(self.path),
@@ -118,17 +177,6 @@ class Bundle:
                 where=str(self.path),
                 remedy=f"take a context of at most {limit}",
             )
-        graphs = {role: path for role, path in self.files.items() if role not in OWN_ROLES}
-        session = get_engine(spec.name).open(
-            graphs, n_slots=n_slots, max_context=max_context, options=self._options(threads, options)
-        )
-        if self_test and test is not None:
-            try:
-                run_self_test(session, test, where=str(self.path))
-            except BaseException:
-                session.close()
-                raise
-        return session
 
     def open_graph(
         self, *, threads: int | None = None, options: Mapping[str, Any] | None = None, self_test: bool = True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import ConfigDict, Field, with_config
 
@@ -133,3 +133,21 @@ class GraphTest:
     """
 
     tolerance: Annotated[Finite, Field(gt=0)]
+
+
+@strict
+@dataclass(frozen=True)
+class Fallback:
+    """A second engine, which goes on where the first one computes nonsense. It runs on the CPU.
+
+    Its files have the roles that the engine knows, behind ``fallback.``.
+
+    Attributes:
+        engine: The runtime.
+        precision: How its weights are stored.
+        self_test: What is run when it is opened.
+    """
+
+    engine: EngineSpec
+    precision: Literal["fp16", "fp32"]
+    self_test: SelfTest

@@ -11,12 +11,24 @@ from typing import Annotated, Any
 from pydantic import Field, TypeAdapter, ValidationError
 
 from chipwise import __version__
-from chipwise.bundle.entries import EngineSpec, FileEntry, GraphTest, ModelInfo, Role, SelfTest, TensorEntry, strict
+from chipwise.bundle.entries import (
+    EngineSpec,
+    Fallback,
+    FileEntry,
+    GraphTest,
+    ModelInfo,
+    Role,
+    SelfTest,
+    TensorEntry,
+    strict,
+)
 from chipwise.errors import BundleError
 from chipwise.report import Verdict
 
-FORMAT_VERSION = 1
-"""The format this version writes, and the newest it reads."""
+FORMAT_VERSION = 2
+"""The newest format this version reads. A bundle is written in the oldest that holds it: 2 brought the fallback."""
+
+_FIRST_VERSION, _FALLBACK_VERSION = 1, 2
 
 TOKENIZER = "tokenizer"
 SPECIAL_TOKENS = "special_tokens"
@@ -27,7 +39,10 @@ GRAPH = "graph"
 TEST_INPUTS = "self_test_inputs"
 TEST_OUTPUTS = "self_test_outputs"
 OWN_ROLES = frozenset({TOKENIZER, SPECIAL_TOKENS, CHAT_TEMPLATE, TEST_INPUTS, TEST_OUTPUTS})
-"""Roles of files that are read by chipwise; all others are the engine's."""
+"""Roles of files that are read by chipwise; all others are the engine's, or the fallback's."""
+
+FALLBACK_PREFIX = "fallback."
+"""What the roles of the fallback's files begin with."""
 
 _AGAIN = "copy or build the bundle again"
 
@@ -51,6 +66,7 @@ class Manifest:
         tensors: The weights by name.
         verdicts: What verification said of it.
         files: The files by role.
+        fallback: The engine that goes on where the first one fails; None if the bundle holds none.
         documents: Files for people (``report.json``, ``report.html``), by name. A device may lack them; one that
             is there must be unchanged.
         created: When it was written, ISO 8601 in UTC.
@@ -68,9 +84,15 @@ class Manifest:
     verdicts: tuple[Verdict, ...] = ()
     files: dict[Role, FileEntry] = field(default_factory=dict)
     documents: dict[DocumentName, FileEntry] = field(default_factory=dict)
+    fallback: Fallback | None = None
     created: str = field(default_factory=lambda: datetime.now(timezone.utc).isoformat(timespec="seconds"))
     chipwise_version: str = __version__
-    format_version: int = FORMAT_VERSION
+    format_version: int = _FIRST_VERSION
+
+    def __post_init__(self) -> None:
+        """Take the version that holds what there is."""
+        if self.fallback is not None and self.format_version == _FIRST_VERSION:
+            object.__setattr__(self, "format_version", _FALLBACK_VERSION)
 
     @property
     def passed(self) -> bool:
@@ -91,9 +113,24 @@ class Manifest:
         entry = self.documents.get("report.json")
         return entry.sha256 if entry else None
 
+    @property
+    def engine_files(self) -> dict[Role, FileEntry]:
+        """The files that the engine opens, by role."""
+        return {role: entry for role, entry in self.files.items() if is_engine_role(role)}
+
+    @property
+    def fallback_files(self) -> dict[Role, FileEntry]:
+        """The files that the fallback opens, by the role that its engine knows."""
+        return {
+            role.removeprefix(FALLBACK_PREFIX): entry
+            for role, entry in self.files.items()
+            if role.startswith(FALLBACK_PREFIX)
+        }
+
     def to_json(self) -> bytes:
-        """The content of manifest.json."""
-        return _ADAPTER.dump_json(self, indent=1) + b"\n"
+        """The content of manifest.json. What a format has no word for is left out."""
+        left_out = {"fallback"} if self.fallback is None else None
+        return _ADAPTER.dump_json(self, indent=1, exclude=left_out) + b"\n"
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain lists, dicts and numbers."""
@@ -117,6 +154,8 @@ class Manifest:
         missing = [role for role in (GRAPH, TEST_INPUTS, TEST_OUTPUTS) if role not in self.files]
         if self.graph_test is not None and missing:
             raise BundleError(f"a graph is tested, but no file has the role {missing[0]!r}", where=where, remedy=_AGAIN)
+        if (self.fallback is None) != (not self.fallback_files):
+            raise BundleError("a fallback without files, or files without one", where=where, remedy=_AGAIN)
         for name, tensor in self.tensors.items():
             if tensor.role not in self.files:
                 raise BundleError(
@@ -148,6 +187,11 @@ class Manifest:
             raise BundleError(f"field {place}: {first['msg']}", where=where, remedy=_AGAIN) from e
         manifest.check(where=where)
         return manifest
+
+
+def is_engine_role(role: str) -> bool:
+    """Whether files of a role are for the bundle's engine."""
+    return role not in OWN_ROLES and not role.startswith(FALLBACK_PREFIX)
 
 
 def _check_version(data: bytes, where: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
+from typing import Literal
 
 import click
 
@@ -54,6 +55,13 @@ from chipwise.verify.thresholds import parse_overrides
     show_default=True,
     help="Look for the cheapest change that lets a recipe pass which fails as it is (ONNX graphs and encoders).",
 )
+@click.option(
+    "--fallback",
+    type=click.Choice(["fp16", "fp32", "none"]),
+    default="none",
+    show_default=True,
+    help="Keep the model in floating point beside it: serving goes on there, on the CPU, where the engine fails.",
+)
 @click.option("--no-cache", is_flag=True, help="Run the reference even if its answers are kept, and keep none.")
 @click.option("--overwrite", is_flag=True, help="Replace the bundle at OUTPUT, once the new one is whole.")
 def build(
@@ -72,6 +80,7 @@ def build(
     threads: int,
     emulate: bool,
     repair: bool,
+    fallback: Literal["fp16", "fp32", "none"],
     no_cache: bool,
     overwrite: bool,
 ) -> None:
@@ -86,6 +95,7 @@ def build(
         dims=dimensions(dims), suite=suite, max_cases=max_cases,
         max_context=max_context, gate=parse_overrides(overrides), threads=threads, overwrite=overwrite,
         emulate=emulate, repair=repair, embeddings=embeddings, cache=not no_cache,
+        fallback=None if fallback == "none" else fallback,
     )  # fmt: skip
     result = run_build(options, _Printer())
     _print_outcome(result)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
 from chipwise.bundle import Bundle
-from chipwise.bundle.manifest import CHAT_TEMPLATE, OWN_ROLES, TOKENIZER
+from chipwise.bundle.manifest import CHAT_TEMPLATE, TOKENIZER
 from chipwise.cli.progress import cases_bar
 from chipwise.engine import Session
 from chipwise.errors import BundleError
@@ -116,4 +116,4 @@ def _context(bundle: Bundle, prompts: Sequence[Prompt]) -> int:
 
 def weights_bytes(bundle: Bundle) -> int:
     """Bytes of what a bundle's engine reads."""
-    return sum(entry.bytes for role, entry in bundle.manifest.files.items() if role not in OWN_ROLES)
+    return sum(entry.bytes for entry in bundle.manifest.engine_files.values())

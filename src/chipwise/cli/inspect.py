@@ -42,6 +42,9 @@ def _rows(bundle: Bundle) -> Iterator[tuple[str, str]]:
     emulated = " (its arithmetic emulated by the engine, not compiled for it)" if manifest.emulates else ""
     yield "target", manifest.target + emulated
     yield "engine", f"{engine.name} ({options})" if options else engine.name
+    if (fallback := manifest.fallback) is not None:
+        size = sum(entry.bytes for entry in manifest.fallback_files.values())
+        yield "fallback", f"{fallback.engine.name} in {fallback.precision}, {file_size(size).strip()}"
     yield "model", f"{model.source_name} ({model.config.get('arch', 'unknown architecture')}, from {model.source_kind})"
     yield "licence", model.licence or "none stated by the model"
     yield "created", f"{manifest.created} by chipwise {manifest.chipwise_version}"

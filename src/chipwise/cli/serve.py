@@ -16,7 +16,7 @@ from chipwise.cli.numbers import CONTEXT, SLOTS, THREADS
 from chipwise.serve.hardware import Hardware
 from chipwise.serve.http.keys import read_keys
 from chipwise.serve.served_model import ServedModel
-from chipwise.serve.server import Announcer
+from chipwise.serve.server import Announcer, FallbackMode
 from chipwise.serve.server import serve as run
 from chipwise.serve.settings import ServeSettings
 
@@ -43,6 +43,13 @@ def _finite(_: click.Context, option: click.Parameter, value: float | None) -> f
     help="Tokens of a prompt and its answer.  [default: the model's limit, 4096 at most]",
 )
 @click.option("--threads", type=THREADS, help="Threads of the engine.  [default: the engine's choice]")
+@click.option(
+    "--fallback",
+    type=click.Choice(["lazy", "resident", "off"]),
+    default="lazy",
+    show_default=True,
+    help="When the second engine of a bundle that has one is opened: on first need, at the start, or never.",
+)
 @click.option(
     "--queue",
     type=click.IntRange(0),
@@ -99,6 +106,7 @@ def serve(
     slots: int,
     context: int | None,
     threads: int | None,
+    fallback: FallbackMode,
     queue: int,
     reserve: int | None,
     parking: int | None,
@@ -137,6 +145,7 @@ def serve(
         n_slots=slots,
         max_context=context,
         threads=threads,
+        fallback=fallback,
         keys=keys,
         board=watched,
         announcer=announcer,

@@ -78,6 +78,7 @@ class NullOptions:
         prefill_s: Cost of a prefill, in seconds a token.
         decode_s: Cost of a decode, in seconds a row.
         fail_steps: Steps, counted from 0, that raise EngineError.
+        spoil_steps: What fills the logits of steps, counted from 0: NaN, infinity, 0.
         clock: What the cost is spent on; None takes a new virtual clock.
     """
 
@@ -88,6 +89,7 @@ class NullOptions:
     prefill_s: float = 0.0
     decode_s: float = 0.0
     fail_steps: frozenset[int] = frozenset()
+    spoil_steps: Mapping[int, float] = field(default_factory=dict)
     clock: Clock | None = None
 
 
@@ -156,6 +158,8 @@ class NullSession:
                     self._write(slot, logits[row, i])
             if not every:
                 self._write(slot, logits[row])
+        if number in self._options.spoil_steps:
+            logits[:] = self._options.spoil_steps[number]
         return StepOutput(logits=logits)
 
     def move_slot(self, source: int, target: int, tokens: int) -> None:

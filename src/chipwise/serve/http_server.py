@@ -14,7 +14,7 @@ from starlette.applications import Starlette
 
 from chipwise.errors import UnavailableError
 from chipwise.serve.http_protocol import HttpProtocol
-from chipwise.serve.loop import Loop
+from chipwise.serve.lanes import Lanes
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 # Once all answers are complete: how long clients may take to read them.
@@ -35,7 +35,7 @@ class HttpServer(uvicorn.Server):
     def __init__(
         self,
         app: Starlette,
-        loop: Loop,
+        loop: Lanes,
         *,
         grace_s: float,
         on_ready: Callable[[], None],

@@ -54,13 +54,29 @@ class Loop:
             OverloadedError: There is no room for it.
             UnavailableError: The server is shutting down, or the loop has broken.
         """
+        self.require_open()
+        ticket = self._runner.submit(request, outbox)
+        self._wake.set()
+        return ticket
+
+    def require_open(self) -> None:
+        """Check that requests are taken.
+
+        Raises:
+            UnavailableError: The server is shutting down, or the loop has broken.
+        """
         if self.broken is not None:
             raise UnavailableError("the server is broken and takes no requests", remedy="see its log, restart it")
         if self.draining:
             raise UnavailableError("the server is shutting down and takes no requests", remedy="try again later")
-        ticket = self._runner.submit(request, outbox)
+
+    def adopt(self, ticket: Ticket) -> bool:
+        """Take a request that another loop could not answer; False if this one has ended."""
+        if self.broken is not None or self._stopping:
+            return False
+        self._runner.adopt(ticket)
         self._wake.set()
-        return ticket
+        return True
 
     def cancel(self, ticket: Ticket) -> None:
         """Give up a request; its slot is free at the next token. One that is over already may be named."""

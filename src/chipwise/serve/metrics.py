@@ -9,8 +9,14 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metr
 from prometheus_client.core import CounterMetricFamily
 from prometheus_client.registry import Collector
 
+from chipwise.serve.logits_check import NumericFault
+
 Outcome = Literal["stop", "length", "cancelled", "expired", "error", "rejected", "invalid"]
 
+FaultKind = Literal[NumericFault, "engine"]
+"""What went wrong in a step: a kind of nonsense in its logits, or an error of the engine."""
+
+_FAULTS: tuple[FaultKind, ...] = (*get_args(NumericFault), "engine")
 _OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 # From a fast desktop's step to a prompt of minutes on a small board.
 _STEP_BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
@@ -37,6 +43,8 @@ class Metrics:
             "chipwise_requests", "Requests that are over, by how they ended.", ["outcome"], registry=self._registry
         )
         self._outcomes = {outcome: requests.labels(outcome) for outcome in _OUTCOMES}
+        faults = Counter("chipwise_faults", "Faults of an engine, by kind.", ["kind"], registry=self._registry)
+        self._faults = {kind: faults.labels(kind) for kind in _FAULTS}
         self._prompt_tokens = self._counter("chipwise_prompt_tokens", "Prompt tokens fed to the model.")
         self._generated_tokens = self._counter("chipwise_generated_tokens", "Tokens the model generated.")
         self._ttft = self._histogram(
@@ -74,6 +82,10 @@ class Metrics:
     def outcomes(self) -> dict[Outcome, float]:
         """Requests that are over, by how they ended."""
         return {outcome: self.value("chipwise_requests_total", outcome=outcome) for outcome in _OUTCOMES}
+
+    def faulted(self, kind: FaultKind) -> None:
+        """A step failed, or gave logits that are none."""
+        self._faults[kind].inc()
 
     def over(self, outcome: Outcome) -> None:
         """A request is over."""

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
 
+from chipwise.engine.known_fault import explained
 from chipwise.errors import ChipwiseError, DeadlineError, EngineError
 from chipwise.serve.answer import Answer
 from chipwise.serve.events import Failure, Finish, Outbox
 from chipwise.serve.limits import Limits
+from chipwise.serve.logits_check import SYMPTOMS, WORDS, faulty_rows
 from chipwise.serve.metrics import Metrics, Outcome
 from chipwise.serve.request import Request
+from chipwise.serve.rescue import Rescue
 from chipwise.serve.sampling import Sampler
 from chipwise.serve.scheduler import NO_LIMITS, Scheduler, Step
+from chipwise.serve.scrub import scrub
 from chipwise.serve.sequence import Sequence
 from chipwise.serve.served_model import ServedModel
 from chipwise.serve.slots import Move
@@ -24,6 +29,8 @@ from chipwise.serve.vocabulary import Vocabulary
 
 # An engine that fails this many steps in a row is not just unlucky with one request.
 _FAILURES_UNTIL_SICK = 3
+
+_logger = logging.getLogger(__name__)
 
 
 class Runner:
@@ -41,6 +48,7 @@ class Runner:
         vocabulary: Vocabulary,
         clock: Callable[[], float],
         limits: Callable[[], Limits] = lambda: NO_LIMITS,
+        rescue: Rescue | None = None,
     ) -> None:
         self._session = model.session
         self._eos_ids = frozenset(model.tokenizer.special.eos_ids)
@@ -49,21 +57,12 @@ class Runner:
         self._vocabulary = vocabulary
         self._clock = clock
         self._limits = limits
+        self._rescue = rescue
         self._sampler = Sampler(model.session.vocab_size)
         self._lock = threading.Lock()
         self._live: dict[Sequence, Ticket] = {}
         self._cancelled: set[Ticket] = set()
         self._failures = 0
-        metrics.watch("chipwise_queue_depth_requests", "Requests that wait for a slot.", lambda: scheduler.n_waiting)
-        metrics.watch("chipwise_running_requests", "Requests that run.", lambda: len(scheduler.running))
-        metrics.watch("chipwise_parked_requests", "Requests whose slot waits.", lambda: scheduler.n_parked)
-        metrics.tally("chipwise_reused_tokens", "Tokens whose KV was there already.", lambda: scheduler.n_reused)
-        metrics.tally(
-            "chipwise_parkings", "Requests that gave way and kept their KV.", lambda: scheduler.n_displaced[0]
-        )
-        metrics.tally("chipwise_evictions", "Requests that gave way and lost it.", lambda: scheduler.n_displaced[1])
-        metrics.watch("chipwise_slots", "KV slots.", lambda: model.session.n_slots)
-        metrics.watch("chipwise_kv_used_tokens", "Tokens in the KV slots held.", self._kv_tokens)
 
     @property
     def healthy(self) -> bool:
@@ -74,6 +73,25 @@ class Runner:
     def idle(self) -> bool:
         """Whether no request is on its way."""
         return not self._live
+
+    @property
+    def n_running(self) -> int:
+        """Requests that run."""
+        return len(self._scheduler.running)
+
+    def expose(self) -> None:
+        """Let the metrics show who waits and who runs. For one runner a server."""
+        metrics, scheduler = self._metrics, self._scheduler
+        metrics.watch("chipwise_queue_depth_requests", "Requests that wait for a slot.", lambda: scheduler.n_waiting)
+        metrics.watch("chipwise_running_requests", "Requests that run.", lambda: len(scheduler.running))
+        metrics.watch("chipwise_parked_requests", "Requests whose slot waits.", lambda: scheduler.n_parked)
+        metrics.tally("chipwise_reused_tokens", "Tokens whose KV was there already.", lambda: scheduler.n_reused)
+        metrics.tally(
+            "chipwise_parkings", "Requests that gave way and kept their KV.", lambda: scheduler.n_displaced[0]
+        )
+        metrics.tally("chipwise_evictions", "Requests that gave way and lost it.", lambda: scheduler.n_displaced[1])
+        metrics.watch("chipwise_slots", "KV slots.", lambda: self._session.n_slots)
+        metrics.watch("chipwise_kv_used_tokens", "Tokens in the KV slots held.", self._kv_tokens)
 
     def submit(self, request: Request, outbox: Outbox) -> Ticket:
         """Take a request.
@@ -89,8 +107,17 @@ class Runner:
             self._live[ticket.sequence] = ticket
         return ticket
 
+    def adopt(self, ticket: Ticket) -> None:
+        """Take a request that another runner had: its tokens so far are fed here, and it goes on."""
+        with self._lock:
+            self._scheduler.adopt(ticket.sequence)
+            self._live[ticket.sequence] = ticket
+            if ticket.gone:
+                self._cancelled.add(ticket)
+
     def cancel(self, ticket: Ticket) -> None:
         """Give up a request: its slot is free before the next step, and no event follows that step."""
+        ticket.gone = True
         with self._lock:
             self._cancelled.add(ticket)
 
@@ -110,11 +137,11 @@ class Runner:
         except EngineError as e:
             # By its contract the slots of this batch hold nothing defined any more; the others are sound.
             self._failures += 1
+            self._metrics.faulted("engine")
             with self._lock:
-                self._scheduler.failed(step)
-            self._move(self._end([(self._live[sequence], Failure(e)) for sequence in step.sequences]))
+                self._scheduler.spoiled(step.sequences)
+            self._move(self._lose([(self._live[sequence], e) for sequence in step.sequences]))
             return True
-        self._failures = 0
         self._after(step, logits, self._clock() - started_s)
         return True
 
@@ -129,13 +156,52 @@ class Runner:
             self._metrics.prefilled(step.batch.new_tokens, duration_s)
         else:
             self._metrics.decoded(step.batch.rows, duration_s)
+        faults = self._faults(step, logits)
+        self._failures = self._failures + 1 if len(faults) == step.batch.rows else 0
         with self._lock:
             moves = self._scheduler.advance(step, duration_s)
+        tickets = [self._live[sequence] for sequence in step.sequences]
         if step.chooses:
-            tickets = [self._live[sequence] for sequence in step.sequences]
-            ends = [(ticket, self._choose(ticket, logits[row])) for row, ticket in enumerate(tickets)]
+            sound = [(row, ticket) for row, ticket in enumerate(tickets) if row not in faults]
+            ends = [(ticket, self._choose(ticket, logits[row])) for row, ticket in sound]
             moves += self._end([(ticket, end) for ticket, end in ends if end is not None])
+        moves += self._lose([(tickets[row], error) for row, error in faults.items()])
         self._move(moves)
+
+    def _faults(self, step: Step, logits: npt.NDArray[np.float32]) -> dict[int, EngineError]:
+        """The rows that hold no logits, and what to say of them. Nobody takes over what their slots hold."""
+        kinds = faulty_rows(logits)
+        if not kinds:
+            return {}
+        with self._lock:
+            self._scheduler.spoiled([step.sequences[row] for row in kinds])
+        for row, kind in kinds.items():
+            self._metrics.faulted(kind)
+            if SYMPTOMS[kind] == "not_finite":
+                slot = step.batch.first_slot + row
+                scrub(self._session, slot, int(step.batch.past[row]) + step.batch.new_tokens)
+        return {
+            row: EngineError(f"the model's logits {WORDS[kind]}{explained(self._session, SYMPTOMS[kind])}")
+            for row, kind in kinds.items()
+        }
+
+    def _lose(self, lost: list[tuple[Ticket, EngineError]]) -> list[Move]:
+        """Requests that the engine failed: they go on in the fallback, or end with the error."""
+        rescue = self._rescue
+        if not lost or rescue is None:
+            return self._end([(ticket, Failure(error)) for ticket, error in lost])
+        rescue.faulted()
+        with self._lock:
+            moves = self._scheduler.release(*(ticket.sequence for ticket, _ in lost))
+            for ticket, _ in lost:
+                del self._live[ticket.sequence]
+        for ticket, error in lost:
+            _logger.warning("request %s goes on in the fallback: %s", ticket.sequence.request.id, error)
+            ticket.sequence.restart()
+            if not rescue.take(ticket):
+                self._metrics.over("error")
+                ticket.outbox(Failure(error))
+        return moves
 
     def _choose(self, ticket: Ticket, logits: npt.NDArray[np.float32]) -> Finish | Failure | None:
         """Choose a request's next token and send its text; how the request ends, if it does."""
@@ -181,6 +247,8 @@ class Runner:
             moves = self._scheduler.release(*complete, now_s=self._clock()) + self._scheduler.release(*others)
             for ticket, _ in ends:
                 del self._live[ticket.sequence]
+        if complete and self._rescue is not None:
+            self._rescue.answered()
         for ticket, end in ends:
             self._metrics.over(_outcome(end))
             if end is not None:
@@ -201,9 +269,10 @@ class Runner:
         except EngineError as e:
             # Which slots are sound is unknown, so none is trusted. All leave, so no further move is needed.
             self._failures += 1
+            self._metrics.faulted("engine")
             with self._lock:
                 self._scheduler.forget()
-            self._end([(self._live[sequence], Failure(e)) for sequence in self._scheduler.holding])
+            self._lose([(self._live[sequence], e) for sequence in self._scheduler.holding])
             return False
         return True
 

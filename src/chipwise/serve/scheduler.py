@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -140,11 +140,12 @@ class Scheduler:
         self._room.take(
             sequence, limits, running=len(self.running), places=roster.max_running, free=roster.places(sequence)
         )
-        self._serial += 1
-        sequence.serial, sequence.since_s = self._serial, sequence.request.arrived_s
-        self._shares.enter(sequence.request.client)
-        if sequence.request.priority <= Priority.INTERACTIVE:
-            self._urgent_s = sequence.request.arrived_s
+        self._entered(sequence)
+
+    def adopt(self, sequence: Sequence) -> None:
+        """Let a sequence wait that another scheduler had taken: it is not refused."""
+        self._room.put_back(sequence)
+        self._entered(sequence)
 
     def expired(self, now_s: float) -> list[Sequence]:
         """Those whose deadline has passed. They are to be released."""
@@ -190,9 +191,9 @@ class Scheduler:
             return []
         return self._roster.start_decoding()
 
-    def failed(self, step: Step) -> None:
-        """The step has not run: what its slots hold is not defined any more. Its sequences are to be released."""
-        self._roster.contents.spoiled(sequence.slot for sequence in step.sequences if sequence.slot is not None)
+    def spoiled(self, sequences: Iterable[Sequence]) -> None:
+        """What the slots of these hold is not defined any more. They are to be released."""
+        self._roster.contents.spoiled(sequence.slot for sequence in sequences if sequence.slot is not None)
 
     def forget(self) -> None:
         """A copy failed: what any slot holds is not defined any more. All that hold one are to be released."""
@@ -222,6 +223,13 @@ class Scheduler:
             if now_s is not None and sequence.started_s is not None:
                 self._room.ended(now_s - sequence.started_s)
         return moves
+
+    def _entered(self, sequence: Sequence) -> None:
+        self._serial += 1
+        sequence.serial, sequence.since_s = self._serial, sequence.request.arrived_s
+        self._shares.enter(sequence.request.client)
+        if sequence.request.priority <= Priority.INTERACTIVE:
+            self._urgent_s = sequence.request.arrived_s
 
     def _has_equal(self, entering: Sequence) -> bool:
         """Whether one of those that decode is as urgent as the one that enters."""

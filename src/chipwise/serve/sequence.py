@@ -54,6 +54,10 @@ class Sequence:
         """Tokens to feed until the next one can be chosen; 1 while it decodes."""
         return self.known - self.past
 
+    def restart(self) -> None:
+        """It holds no slot, and another scheduler may take it: all its tokens are to be fed there."""
+        self.slot, self.past, self.turned = None, 0, False
+
     def append(self, token: int) -> None:
         """A token was chosen. If its ring is full, what stays has to be fed anew."""
         ring = self.request.ring

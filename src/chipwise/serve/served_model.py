@@ -22,6 +22,8 @@ class ServedModel:
         fingerprint: Changes whenever its answers might; None if unknown.
         emulates: Name of the chip whose arithmetic it emulates; None if it is what is deployed.
         reuses_prefixes: Whether KV copied from another prompt with the same beginning is as good as computed.
+        fallback: Another decoder of the same vocabulary, which takes over what the first one fails; None if there is
+            none. The server closes it.
     """
 
     name: str
@@ -32,3 +34,4 @@ class ServedModel:
     fingerprint: str | None = None
     emulates: str | None = None
     reuses_prefixes: bool = True
+    fallback: Session | None = None

@@ -9,13 +9,14 @@ import socket
 import time
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
+from typing import Literal
 
 from chipwise.bundle import Bundle, open_bundle
-from chipwise.engine.session import PaddedPrefill
+from chipwise.engine.session import PaddedPrefill, Session
 from chipwise.errors import BundleError, ChipwiseError, EngineError, InputError
 from chipwise.files import sha256_bytes
 from chipwise.serve.board_option import BoardSettings, open_board
@@ -28,11 +29,14 @@ from chipwise.serve.http.keys import Keys
 from chipwise.serve.http.service import Service
 from chipwise.serve.http_server import HttpServer
 from chipwise.serve.kept_prompts import restore, save
+from chipwise.serve.lanes import Lanes
+from chipwise.serve.late_session import LateSession
 from chipwise.serve.listener import bind, listen, url_of
 from chipwise.serve.loop import Loop
 from chipwise.serve.metrics import Metrics
 from chipwise.serve.prefix_proof import reuses_exactly
 from chipwise.serve.priority import Priority
+from chipwise.serve.rescue import Rescue, expose_rescue
 from chipwise.serve.runner import Runner
 from chipwise.serve.scheduler import NO_LIMITS, Scheduler, SchedulerRules
 from chipwise.serve.served_model import ServedModel
@@ -44,6 +48,9 @@ _LAST_STEP_S = 5.0
 # A slot of this many tokens suits most models and boards; longer ones are asked for.
 _DEFAULT_CONTEXT = 4096
 
+
+FallbackMode = Literal["lazy", "resident", "off"]
+"""When the second engine of a bundle is opened: on first need, at the start, or never."""
 
 _logger = logging.getLogger(__name__)
 
@@ -74,6 +81,7 @@ def serve(
     n_slots: int,
     max_context: int | None = None,
     threads: int | None = None,
+    fallback: FallbackMode = "lazy",
     keys: Keys | None = None,
     board: BoardSettings | None = None,
     announcer: Announcer | None = None,
@@ -86,19 +94,20 @@ def serve(
         n_slots: Requests of any priority that run at once; reserved and parking slots come on top.
         max_context: Tokens of a prompt and its answer; None takes the model's own limit, 4096 at most.
         threads: Threads of the engine; None leaves it to the bundle or the engine.
+        fallback: When the bundle's second engine is opened.
         keys: Who may ask; None lets everybody.
         board: The board that is watched; None watches none.
         announcer: Whom to tell.
 
     Raises:
-        InputError: There is no such board, or its clock may not be set.
+        InputError: There is no such board, its clock may not be set, or there is no fallback to be resident.
         PortInUseError: The port is taken. Nothing has been loaded then.
         BundleError: The bundle is not sound, or holds nothing to serve.
         EngineError: The model cannot be loaded, or the server broke.
     """
     with closing(bind(settings.host, settings.port)) as listener:
         slots = n_slots + settings.reserved_slots + settings.parking_slots
-        model = open_model(path, n_slots=slots, max_context=max_context, threads=threads)
+        model = open_model(path, n_slots=slots, max_context=max_context, threads=threads, fallback=fallback)
         # What was loaded stays: the collector need not walk it between two tokens.
         gc.collect()
         gc.freeze()
@@ -110,10 +119,13 @@ def serve(
             run_server(served, listener, settings, announcer, keys, hardware)
 
 
-def open_model(path: Path, *, n_slots: int, max_context: int | None, threads: int | None) -> ServedModel:
+def open_model(
+    path: Path, *, n_slots: int, max_context: int | None, threads: int | None, fallback: FallbackMode = "lazy"
+) -> ServedModel:
     """Open a bundle: every digest is checked and its self-test run.
 
     Raises:
+        InputError: The fallback shall be resident, and there is none.
         BundleError: It is not sound, or has no tokenizer.
         EngineError: Its model cannot be loaded.
     """
@@ -134,7 +146,24 @@ def open_model(path: Path, *, n_slots: int, max_context: int | None, threads: in
         fingerprint=f"fp_{sha256_bytes(manifest.to_json())[:10]}",
         emulates=manifest.emulates,
         reuses_prefixes=reuses_exactly(session),
+        fallback=_fallback(bundle, fallback, session, threads),
     )
+
+
+def _fallback(bundle: Bundle, mode: FallbackMode, session: Session, threads: int | None) -> Session | None:
+    if mode == "resident" and bundle.manifest.fallback is None:
+        raise InputError("it has no fallback", where=str(bundle.path), remedy="build it with --fallback fp16")
+    if mode == "off" or bundle.manifest.fallback is None:
+        return None
+    late = LateSession(
+        lambda: bundle.open_fallback(session.n_slots, session.max_context, threads=threads),
+        n_slots=session.n_slots,
+        max_context=session.max_context,
+        vocab_size=session.vocab_size,
+    )
+    if mode == "resident":
+        late.open()
+    return late
 
 
 def run_server(
@@ -168,6 +197,8 @@ def run_server(
         if service.loop.stop(_LAST_STEP_S):
             keep_prompts(service)
             model.session.close()
+            if model.fallback is not None:
+                model.fallback.close()
     if service.loop.broken is not None:
         raise EngineError("the serving loop broke", remedy="see the log") from service.loop.broken
 
@@ -201,7 +232,32 @@ def make_service(
             remedy="keep fewer than half of it",
         )
     session, metrics, vocabulary = model.session, Metrics(), Vocabulary(model.tokenizer)
+    limits = (lambda: NO_LIMITS) if hardware is None else hardware.limits
     whole_tokens = session.whole_tokens if isinstance(session, PaddedPrefill) else 1
+    # A start shorter than a fixed prefill graph is computed by that graph, and what follows by another one.
+    least_reused = whole_tokens if model.reuses_prefixes else None
+    fallback: Loop | None = None
+    rescue: Rescue | None = None
+    if model.fallback is not None:
+        second = replace(model, session=model.fallback, fallback=None)
+        runner = Runner(second, _scheduler(model.fallback, settings, None), metrics, vocabulary, clock, limits)
+        fallback = Loop(runner, when_broken)
+        rescue = Rescue(fallback.adopt, clock)
+        expose_rescue(metrics, rescue, lambda: runner.n_running)
+    scheduler = _scheduler(session, settings, least_reused)
+    main = Runner(model, scheduler, metrics, vocabulary, clock, limits, rescue)
+    main.expose()
+    if hardware is not None:
+        metrics.collect(HardwareCollector(hardware))
+    contents = scheduler.contents
+    if settings.kept_prompts is not None and model.reuses_prefixes:
+        restore(settings.kept_prompts, _kv_identity(model), session, contents)
+    grammars = Grammars(vocabulary, session.vocab_size, model.tokenizer.special.eos_ids)
+    lanes = Lanes(Loop(main, when_broken), fallback, rescue)
+    return Service(model, vocabulary, grammars, lanes, metrics, clock, settings, keys, hardware, contents)
+
+
+def _scheduler(session: Session, settings: ServeSettings, least_reused: int | None) -> Scheduler:
     rules = SchedulerRules(
         max_running=session.n_slots - settings.parking_slots,
         reserved=settings.reserved_slots,
@@ -209,22 +265,11 @@ def make_service(
         chunks=ChunkRule(
             budget_s=settings.step_budget_s,
             unmeasured_tokens=settings.chunk_tokens,
-            whole_tokens=whole_tokens,
+            whole_tokens=session.whole_tokens if isinstance(session, PaddedPrefill) else 1,
         ),
-        # A start shorter than a fixed prefill graph is computed by that graph, and what follows by another one.
-        least_reused=whole_tokens if model.reuses_prefixes else None,
+        least_reused=least_reused,
     )
-    scheduler = Scheduler(n_slots=session.n_slots, max_step_tokens=session.max_step_tokens, rules=rules)
-    limits = (lambda: NO_LIMITS) if hardware is None else hardware.limits
-    runner = Runner(model, scheduler, metrics, vocabulary, clock, limits)
-    if hardware is not None:
-        metrics.collect(HardwareCollector(hardware))
-    contents = scheduler.contents
-    if settings.kept_prompts is not None and model.reuses_prefixes:
-        restore(settings.kept_prompts, _kv_identity(model), session, contents)
-    grammars = Grammars(vocabulary, session.vocab_size, model.tokenizer.special.eos_ids)
-    loop = Loop(runner, when_broken)
-    return Service(model, vocabulary, grammars, loop, metrics, clock, settings, keys, hardware, contents)
+    return Scheduler(n_slots=session.n_slots, max_step_tokens=session.max_step_tokens, rules=rules)
 
 
 def keep_prompts(service: Service) -> None:

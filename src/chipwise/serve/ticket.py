@@ -23,6 +23,7 @@ class Ticket:
         chance: Its random generator.
         constraint: Where its text stands in its grammar; None if it has none.
         last_token_s: When its latest token came, on the server's clock; None before the first.
+        gone: Whether its client has given it up.
     """
 
     sequence: Sequence
@@ -31,3 +32,4 @@ class Ticket:
     chance: np.random.Generator
     constraint: GrammarState | None = None
     last_token_s: float | None = None
+    gone: bool = False

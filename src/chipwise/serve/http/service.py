@@ -24,7 +24,7 @@ from chipwise.serve.http.keys import Keys
 from chipwise.serve.http.respond import AnswerResponse
 from chipwise.serve.http.urgency import from_headers
 from chipwise.serve.kv_contents import KvContents
-from chipwise.serve.loop import Loop
+from chipwise.serve.lanes import Lanes
 from chipwise.serve.mailbox import Mailbox
 from chipwise.serve.metrics import Metrics
 from chipwise.serve.priority import Priority
@@ -72,7 +72,7 @@ class Service:
     model: ServedModel
     vocabulary: Vocabulary
     grammars: Grammars
-    loop: Loop
+    loop: Lanes
     metrics: Metrics
     clock: Callable[[], float]
     settings: ServeSettings

@@ -1,0 +1,84 @@
+"""LateSession: a session that is opened when it is first needed."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from chipwise.engine.batch import Batch, StepOutput
+from chipwise.engine.session import Session
+from chipwise.errors import ChipwiseError, EngineError
+
+# Whatever engine it will be, a prompt is not fed in much larger pieces.
+_MAX_STEP_TOKENS = 512
+
+_logger = logging.getLogger(__name__)
+
+
+class LateSession:
+    """Opens a session at the first step, in the thread that makes it; until then it takes no memory.
+
+    Args:
+        create: Opens it.
+        n_slots: Slots it will have.
+        max_context: Tokens a slot will hold.
+        vocab_size: Length of its rows of logits.
+    """
+
+    def __init__(self, create: Callable[[], Session], *, n_slots: int, max_context: int, vocab_size: int) -> None:
+        self.n_slots: Final = n_slots
+        self.max_context: Final = max_context
+        self.vocab_size: Final = vocab_size
+        self.max_step_tokens: Final = min(_MAX_STEP_TOKENS, max_context)
+        self._create = create
+        self._session: Session | None = None
+
+    @property
+    def opened(self) -> bool:
+        """Whether it holds a session."""
+        return self._session is not None
+
+    def open(self) -> Session:
+        """The session; opened if it is not.
+
+        Raises:
+            EngineError: It cannot be opened. The next call tries again.
+        """
+        if self._session is None:
+            started_s = time.monotonic()
+            try:
+                session = self._create()
+            except ChipwiseError as e:
+                raise EngineError(f"the fallback cannot be opened ({e.what})", where=e.where, remedy=e.remedy) from e
+            if session.vocab_size != self.vocab_size:
+                found = session.vocab_size
+                session.close()
+                raise EngineError(f"the fallback has {found} logits a row, the engine {self.vocab_size}")
+            self._session = session
+            _logger.info("the fallback is open after %.1f s", time.monotonic() - started_s)
+        return self._session
+
+    def step(self, batch: Batch) -> StepOutput:
+        """Run one step; in pieces if it brings more tokens than the session takes."""
+        session = self.open()
+        width, start = session.max_step_tokens, 0
+        while batch.logits == "last" and batch.new_tokens - start > width:
+            piece = batch.tokens[:, start : start + width]
+            session.step(replace(batch, tokens=piece, past=batch.past + start))
+            start += width
+        return session.step(
+            batch if not start else replace(batch, tokens=batch.tokens[:, start:], past=batch.past + start)
+        )
+
+    def move_slot(self, source: int, target: int, tokens: int) -> None:
+        """Copy the first ``tokens`` tokens of one slot's KV over another's."""
+        self.open().move_slot(source, target, tokens)
+
+    def close(self) -> None:
+        """Give all memory back."""
+        if self._session is not None:
+            self._session.close()
+            self._session = None

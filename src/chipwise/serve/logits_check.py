@@ -1,0 +1,62 @@
+"""Logits check: whether what a step returned can be a model's logits at all."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from chipwise.engine.known_fault import Symptom
+
+NumericFault = Literal["nan", "infinite", "zeros", "equal"]
+"""What is wrong with a row of logits: NaN in it, infinities but no NaN, all zero, or all the same other number."""
+
+SYMPTOMS: Mapping[NumericFault, Symptom] = {
+    "nan": "not_finite",
+    "infinite": "not_finite",
+    "zeros": "zeros",
+    "equal": "differs",
+}
+"""The symptom that a session may know the reason of."""
+
+WORDS: Mapping[NumericFault, str] = {
+    "nan": "hold NaN",
+    "infinite": "hold infinity",
+    "zeros": "are all zero",
+    "equal": "are all equal",
+}
+"""What is wrong, to be put behind "the model's logits"."""
+
+
+def faulty_rows(logits: npt.NDArray[np.float32]) -> dict[int, NumericFault]:
+    """The rows that cannot be a model's logits, and what is wrong with each; empty if all can.
+
+    Sound logits are read once: NaN and infinity come through their sum, and two that differ are not all equal. What
+    does not pass that look gets a second one.
+
+    Args:
+        logits: float32 ``[rows, vocab]``.
+    """
+    # einsum adds at the speed of memory, and warns of nothing. A sum may overflow where no logit is infinite.
+    item, last = logits.item, logits.shape[1] - 1
+    sums = np.einsum("ij->i", logits).tolist()
+    if all(math.isfinite(total) and item(row, 0) != item(row, last) for row, total in enumerate(sums)):
+        return {}
+    pairs = zip(logits.max(axis=1).tolist(), logits.min(axis=1).tolist(), strict=True)
+    kinds = [_kind(highest, lowest, logits.shape[1]) for highest, lowest in pairs]
+    return {row: kind for row, kind in enumerate(kinds) if kind is not None}
+
+
+def _kind(highest: float, lowest: float, vocab: int) -> NumericFault | None:
+    if math.isnan(highest):
+        return "nan"
+    if math.isinf(highest) or math.isinf(lowest):
+        return "infinite"
+    if highest > lowest:
+        return None
+    if highest == 0:
+        return "zeros"
+    return "equal" if vocab > 1 else None
