@@ -6,8 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from importlib import resources
-from importlib.resources.abc import Traversable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from chipwise.engine import Session
 from chipwise.files import sha256_bytes
@@ -15,6 +14,10 @@ from chipwise.report.environment import versions
 from chipwise.target.host.machine import look
 from chipwise.verify.generate import CHUNK_TOKENS, Prompt
 from chipwise.verify.self_check import POSITIONS
+
+if TYPE_CHECKING:
+    # Python 3.10 has it elsewhere.
+    from importlib.resources.abc import Traversable
 
 _PACKAGES = ("chipwise", "numpy", "onnxruntime")
 
