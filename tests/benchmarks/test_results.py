@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from benchmarks.board_results import RehearsalResult, TelemetryCost
 from benchmarks.chip_results import RockchipEmulation, RockchipModels
 from benchmarks.decoder_results import RockchipDecoders
+from benchmarks.logits_check_results import LogitsCheckCost
 from benchmarks.planted_results import PlantedDamage
 from benchmarks.repair_results import RockchipRepair
 from benchmarks.results import RESULTS, BuildTime, DecodePrefill, Drift, Rockchip, WriteMemory, load, save
@@ -23,6 +24,7 @@ KINDS = {
     "rockchip_models": RockchipModels, "rockchip_emulation": RockchipEmulation,
     "rockchip_decoders": RockchipDecoders, "verify_time": VerifyTime,
     "planted_damage": PlantedDamage, "serving": Serving, "telemetry_cost": TelemetryCost, "rehearsal": RehearsalResult,
+    "logits_check": LogitsCheckCost,
 }  # fmt: skip
 
 
