@@ -15,6 +15,7 @@ from chipwise.report.html_side_by_side import render_side_by_side
 from chipwise.report.report import Report
 from tests.report import browser as browsers
 from tests.report.samples import full_report, side_by_side
+from tests.report.test_html_attribution import attribution
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
@@ -35,6 +36,7 @@ def reports() -> dict[str, Report]:
         "pass": full_report(passed=True),
         "unsure": replace(full, verdicts=(*full_report(passed=True).verdicts, unsure)),
         "emulated": replace(full_report(passed=True), emulates="rk3588"),
+        "attributed": replace(full, attribution=attribution()),
         "alone": Report("nothing measured", "host", "m", "fp32"),
         "long": replace(full, title=long, model=long, quality=replace(full.quality, cases=(case,) * 3)),
     }
