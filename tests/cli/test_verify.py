@@ -162,11 +162,29 @@ def test_cases_beyond_the_models_context_are_named(
     assert "FAIL  Cases not run" in capsys.readouterr().out
 
 
-def test_a_suite_without_keywords_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_suite_that_says_of_nothing_what_is_right(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Beside a reference its drift is judged; alone nothing would be, which must not read as a pass."""
     path = tmp_path / "bare.jsonl"
     path.write_text('{"id": "a", "prompt": "w5 w6", "max_tokens": 4}')
-    assert run(built(tmp_path / "b"), "--suite", path) == 0
+    assert run(built(tmp_path / "b"), "--suite", path) == 2
+    assert "nothing would be judged; name keywords" in capsys.readouterr().err
+    run(built(tmp_path / "c", noise=1e-4), "--suite", path, "--reference", tmp_path / "b")
     assert "not run: the domain matrix (no case that ran says what is right)" in capsys.readouterr().out
+
+
+def test_a_reference_of_the_same_content_is_none(
+    tmp_path: Path, suite: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(built(tmp_path / "b"), "--suite", suite, "--reference", built(tmp_path / "r")) == 2
+    assert "of the same content as the bundle" in capsys.readouterr().err
+
+
+def test_a_report_is_not_written_into_a_bundle(tmp_path: Path, suite: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bundle = built(tmp_path / "b")
+    before = sorted((path, path.read_bytes()) for path in bundle.rglob("*") if path.is_file())
+    assert run(bundle, "--suite", suite, "-o", bundle) == 2
+    assert "lies in a bundle" in capsys.readouterr().err
+    assert sorted((path, path.read_bytes()) for path in bundle.rglob("*") if path.is_file()) == before
 
 
 @pytest.mark.parametrize(
@@ -208,7 +226,7 @@ def test_wrong_files_are_one_line_and_exit_code_2(
 def test_an_output_folder_that_cannot_be_made(tmp_path: Path, suite: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").write_text("")
     assert run(built(tmp_path / "b"), "--suite", suite, "-o", tmp_path / "file" / "out") == 2
-    assert "cannot write" in capsys.readouterr().err
+    assert "is a file, no folder" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("full_at", ["report.json", "report.html"])
@@ -236,8 +254,8 @@ def test_a_suite_of_which_no_case_fits(
     tmp_path: Path, suite: Path, capsys: pytest.CaptureFixture[str], compared: bool
 ) -> None:
     bundle, out = built(tmp_path / "b", context=9), tmp_path / "out"
-    suite.write_text(json.dumps({"id": "long", "prompt": "w5 " * 30}))
-    more = ["--reference", built(tmp_path / "r")] if compared else []
+    suite.write_text(json.dumps({"id": "long", "prompt": "w5 " * 30, "keywords": ["w6"]}))
+    more = ["--reference", built(tmp_path / "r", noise=0.6)] if compared else []
     assert run(bundle, "--suite", suite, "-o", out, *more) == 2
     said, err = capsys.readouterr()
     assert "no case fits the context of 9 tokens" in err
@@ -276,8 +294,8 @@ def test_without_an_embedding_model_the_report_says_so(
     tmp_path: Path, suite: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("chipwise.cli.verify.installed_model", lambda: None)
-    reference = built(tmp_path / "r")
-    assert run(built(tmp_path / "b"), "--suite", suite, "--reference", reference, *MEASURED) == 0
+    reference = built(tmp_path / "r", noise=1e-6)
+    run(built(tmp_path / "b"), "--suite", suite, "--reference", reference, *MEASURED)
     assert "not run: semantic drift (no embedding model; give --embeddings, or pip install" in capsys.readouterr().out
 
 

@@ -70,7 +70,25 @@ def test_what_goes_wrong_is_said_in_one_line(reply: Reply, kind: type[Exception]
     assert type(caught.value) is kind
 
 
-@pytest.mark.parametrize("url", ["localhost:8000", "file:///etc/passwd", "", "http://"])
+@pytest.mark.parametrize("key", ["a\nb", "schlüssel"])
+def test_what_is_no_key(key: str) -> None:
+    with pytest.raises(InputError, match="OPENAI_API_KEY holds what no key can"):
+        ChatClient("http://localhost:1/v1", model="m", api_key=key)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "localhost:8000",
+        "file:///etc/passwd",
+        "",
+        "http://",
+        "http://[::1",
+        "http://a:b/v1",
+        "http://a b/v1",
+        "http://a:99999",
+    ],
+)
 def test_what_is_no_url(url: str) -> None:
     with pytest.raises(InputError, match="is no URL"):
         ChatClient(url, model="m")

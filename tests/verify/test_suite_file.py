@@ -99,6 +99,7 @@ def test_everything_it_may_say(tmp_path: Path) -> None:
         ("[dimensions.noise]", "a case of keyword, which suite.toml does not list"),
         ("[gate]\nkeyword = 0.1", "no threshold named 'keyword'"),
         ("[gate]\nkl_mean_nats = 'x'", "gate.kl_mean_nats is no number"),
+        (f"[gate]\nkl_mean_nats = 1{'0' * 400}", "gate.kl_mean_nats is far beyond any threshold"),
         ("[gate]\nkeyword_fidelity = 3", "above 1"),
     ],
 )

@@ -11,6 +11,7 @@ from chipwise.bundle.manifest import CHAT_TEMPLATE, SPECIAL_TOKENS, TOKENIZER
 from chipwise.cli.bundle_runs import run_bundles, weights_bytes
 from chipwise.cli.matrix_lines import matrix_lines
 from chipwise.cli.numbers import THREADS
+from chipwise.cli.output_place import refuse_output
 from chipwise.errors import InputError
 from chipwise.files import read_bounded, write_atomic
 from chipwise.report.html_format import number, size
@@ -53,6 +54,8 @@ def compare(
     Without --suite their reports are compared, case by case, if both were verified on the same cases. A difference in a
     dimension is called one only if McNemar's test, corrected for their number, rules out chance.
     """
+    if output:
+        refuse_output(output)
     ours, theirs = open_bundle(a), open_bundle(b)
     _refuse(ours, theirs)
     if suite_path:

@@ -16,6 +16,7 @@ from chipwise.cli.attribution_lines import attribution_lines
 from chipwise.cli.bundle_runs import run_bundles, weights_bytes
 from chipwise.cli.matrix_lines import matrix_lines, semantic_lines, speed_line
 from chipwise.cli.numbers import THREADS
+from chipwise.cli.output_place import refuse_output
 from chipwise.cli.verify_server import Served, server_report
 from chipwise.errors import DependencyError, GateFailedError, InputError
 from chipwise.files import write_atomic, writing
@@ -103,6 +104,14 @@ def verify(
     if attribute and not reference:
         raise InputError("--attribute swaps layers with a reference's", remedy="give --reference, an fp32 bundle")
     suite, own = read_suite(suite_path), parse_overrides(overrides)
+    if not (reference or reference_url) and all(case.requirement is None for case in suite.cases):
+        raise InputError(
+            "no case says what is right, and there is no reference: nothing would be judged",
+            where=str(suite_path),
+            remedy="name keywords or rules in the cases, or give --reference",
+        )
+    if output:
+        refuse_output(output)
     if bundle is None:
         if reference:
             raise InputError("a server has no logits to compare with a bundle's", remedy="give --reference-url")
@@ -137,6 +146,12 @@ def _bundle_report(
     attribute: bool,
 ) -> Report:
     ours, theirs = open_bundle(bundle), open_bundle(reference) if reference else None
+    if theirs and (ours.manifest.files, ours.manifest.engine) == (theirs.manifest.files, theirs.manifest.engine):
+        raise InputError(
+            "the reference is of the same content as the bundle: nothing could differ",
+            where=str(reference),
+            remedy="give the bundle of the model as it was (`chipwise build --recipe fp32`)",
+        )
     thresholds = Thresholds.for_weight_bits(weight_bits(ours)).with_overrides(suite.gate)
     thresholds = thresholds.with_overrides(overrides)
     model = embeddings or installed_model()

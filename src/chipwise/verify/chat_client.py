@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import time
 import urllib.error
@@ -16,6 +17,7 @@ from chipwise.verify.case import Case
 _MOST_BYTES = 16 << 20
 _TRIES = 4
 _SHOWN = 200
+_CHECK = "check that it is an OpenAI server"
 
 # Said in full: servers take what a request leaves out from the model's own settings, and differ in them.
 _GREEDY = {"temperature": 0, "top_p": 1, "presence_penalty": 0, "frequency_penalty": 0}
@@ -41,8 +43,12 @@ class ChatClient:
     def __init__(
         self, url: str, *, model: str | None = None, api_key: str | None = None, timeout_s: float = 120
     ) -> None:
-        if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).netloc:
+        if not _is_url(url):
             raise InputError(f"{url!r} is no URL", where="--url", remedy="give e.g. http://localhost:8000/v1")
+        if api_key and not (api_key.isascii() and api_key.isprintable()):
+            raise InputError(
+                "OPENAI_API_KEY holds what no key can", where="--url", remedy="set it to one line of ASCII characters"
+            )
         self.url = url.rstrip("/")
         self._key, self._timeout_s = api_key, timeout_s
         self.model = model or self._first_model()
@@ -88,7 +94,7 @@ class ChatClient:
                 if e.code not in (429, 503) or attempt == _TRIES - 1:
                     raise self._refusal(e) from e
                 time.sleep(_wait_s(e, attempt))
-            except (OSError, ValueError) as e:
+            except (OSError, ValueError, RecursionError, http.client.HTTPException) as e:
                 raise self._broken(e) from e
         raise EngineError("the server gave no answer", where=self.url)
 
@@ -104,14 +110,26 @@ class ChatClient:
         return EngineError(what, where=self.url, remedy="look into the server's log")
 
     def _broken(self, error: Exception) -> Exception:
-        if isinstance(error, ValueError):
-            return EngineError("the answer is no JSON", where=self.url, remedy="check that it is an OpenAI server")
+        if isinstance(error, http.client.HTTPException):
+            return EngineError(f"the answer is no HTTP ({type(error).__name__})", where=self.url, remedy=_CHECK)
+        if isinstance(error, (ValueError, RecursionError)):
+            return EngineError("the answer is no JSON", where=self.url, remedy=_CHECK)
         reason = getattr(error, "reason", error)
         if isinstance(reason, TimeoutError):
             return EngineError(
                 f"no answer in {self._timeout_s:g} s", where=self.url, remedy="give it less to do at once with --slots"
             )
         return InputError(f"cannot reach the server ({reason})", where=self.url, remedy="start it, or check the URL")
+
+
+def _is_url(text: str) -> bool:
+    if not text.isascii() or not text.isprintable() or " " in text:
+        return False
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        return False
 
 
 def _call(call: Mapping[str, Any]) -> str:

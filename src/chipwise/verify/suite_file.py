@@ -29,6 +29,7 @@ SUITE_FILE = "suite.toml"
 _MOST_BYTES = 1 << 20
 _REMEDY = "docs/verification.md describes suite.toml"
 _LINE = re.compile(r"\(at line (\d+)")
+_LARGEST_THRESHOLD = 10**9
 _KEYS = ("name", "languages", "cases", "max_tokens", "dimensions", "gate")
 _OF_DIMENSION = {
     "keyword": ("same", "types"),
@@ -73,6 +74,8 @@ def read_suite_file(path: Path) -> SuiteFile:
     for key, value in gate.items():
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise _bad(path, f"gate.{key} is no number")
+        if abs(value) > _LARGEST_THRESHOLD:
+            raise _bad(path, f"gate.{key} is far beyond any threshold")
     try:
         Thresholds().with_overrides(gate)
     except InputError as e:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from chipwise.errors import OutputError
+from chipwise.errors import OutputError, QueryFileError
 from chipwise.files import write_atomic, writing
 from chipwise.verify.domains.suite_lines import EVIDENCE
+from chipwise.verify.suite import read_suite
 from chipwise.verify.suite_file import SUITE_FILE
 
 CASES_FILE = "cases.jsonl"
@@ -39,18 +41,43 @@ def write_suite(
     toml, cases = folder / SUITE_FILE, folder / CASES_FILE
     if not overwrite and (toml.exists() or cases.exists()):
         raise OutputError("a suite lies there", where=str(folder), remedy="give another folder, or --overwrite")
+    content = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+    described = _toml(name, lines, about, record_lines)
+    _read_back(content, described, folder)
     made = not folder.exists()
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
     try:
-        write_atomic(cases, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
-        write_atomic(toml, _toml(name, lines, about, record_lines))
+        write_atomic(cases, content)
+        write_atomic(toml, described)
     except BaseException:
         if made:
             cases.unlink(missing_ok=True)
             with suppress(OSError):
                 os.rmdir(folder)
         raise
+
+
+def _read_back(content: str, described: str, folder: Path) -> None:
+    """Read what would be written from another place, so that nothing that lies there is replaced by what cannot be.
+
+    Raises:
+        QueryFileError: It cannot be read; the error names where it would have been written.
+    """
+    with tempfile.TemporaryDirectory(prefix="chipwise-suite-") as made:
+        try:
+            (Path(made) / CASES_FILE).write_text(content, "utf-8")
+            (Path(made) / SUITE_FILE).write_text(described, "utf-8")
+            read_suite(Path(made))
+        except QueryFileError as e:
+            where = (e.where or "").replace(made, str(folder))
+            raise QueryFileError(f"nothing was written: {e.what}", where=where, remedy=e.remedy) from e
+        except UnicodeEncodeError as e:
+            raise QueryFileError(
+                "nothing was written: a text holds half of a surrogate pair, which is no character",
+                where=str(folder),
+                remedy="take it out of the file or the name",
+            ) from e
 
 
 def _toml(name: str, lines: Sequence[dict[str, Any]], about: str, record_lines: int) -> str:
