@@ -175,11 +175,16 @@ def test_ctrl_c_stops_the_job_and_its_children(environment: Environment, tmp_pat
             time.sleep(0.02)
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
-    thread = threading.Thread(target=interrupt)
-    thread.start()
-    with pytest.raises(KeyboardInterrupt):
-        run(environment, "hang", values={"pids": str(pids)})
-    thread.join()
+    # Started in the background, a shell lets its children ignore it.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        thread = threading.Thread(target=interrupt)
+        thread.start()
+        with pytest.raises(KeyboardInterrupt):
+            run(environment, "hang", values={"pids": str(pids)})
+        thread.join()
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert all(gone(int(pid)) for pid in pids.read_text().split())
 
 
