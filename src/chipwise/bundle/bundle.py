@@ -54,6 +54,10 @@ class Bundle:
     manifest: Manifest
     files: Mapping[str, Path]
 
+    def same_content(self, other: Bundle) -> bool:
+        """Whether another bundle holds the same files for the same engine: nothing could tell the two apart."""
+        return (self.manifest.files, self.manifest.engine) == (other.manifest.files, other.manifest.engine)
+
     @cached_property
     def tokenizer(self) -> Tokenizer | None:
         """The tokenizer; None if the bundle has none.

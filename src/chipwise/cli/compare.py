@@ -74,7 +74,7 @@ def compare(
 
 def _refuse(a: Bundle, b: Bundle) -> None:
     folder = a.path.resolve() == b.path.resolve()
-    if folder or (a.manifest.files, a.manifest.engine) == (b.manifest.files, b.manifest.engine):
+    if folder or a.same_content(b):
         same = "the same folder" if folder else "of the same content"
         raise InputError(f"A and B are {same}", where=str(b.path), remedy="name two different bundles")
     for bundle in (a, b):

@@ -146,7 +146,7 @@ def _bundle_report(
     attribute: bool,
 ) -> Report:
     ours, theirs = open_bundle(bundle), open_bundle(reference) if reference else None
-    if theirs and (ours.manifest.files, ours.manifest.engine) == (theirs.manifest.files, theirs.manifest.engine):
+    if theirs and ours.same_content(theirs):
         raise InputError(
             "the reference is of the same content as the bundle: nothing could differ",
             where=str(reference),
