@@ -85,6 +85,24 @@ def test_shared_model_answers_as_it_does_alone(bundle: Path, server: Live, home_
     assert all(answer.strip() for answer in answers)
 
 
+def test_choices_that_share_a_prompt_say_what_each_says_alone(bundle: Path, server: Live) -> None:
+    """Choice i is computed from KV that choice 0 fed: the same tokens as from a prompt of its own."""
+    prompt = np.random.default_rng(3).integers(0, 200, 90).tolist()
+    body = {"prompt": prompt, "max_tokens": 24, "temperature": 2}
+    before = server.metric("chipwise_reused_tokens_total")
+    together = server.http.post("/v1/completions", json={**body, "n": 4, "seed": 5}).json()
+    assert server.metric("chipwise_reused_tokens_total") == before + 3 * (len(prompt) - 2)
+    texts = [choice["text"] for choice in together["choices"]]
+    assert len(set(texts)) == 4
+    model = replace(open_model(bundle, n_slots=4, max_context=512, threads=1), reuses_prefixes=False)
+    with live(model, chunk_tokens=16) as computing:
+        for n in (1, 4):
+            answer = computing.http.post("/v1/completions", json={**body, "n": n, "seed": 5}).json()
+            assert [choice["text"] for choice in answer["choices"]] == texts[:n]
+        assert computing.metric("chipwise_reused_tokens_total") == 0
+    model.session.close()
+
+
 def kv_of(session: FusedSession, slot: int, tokens: int) -> list[np.ndarray]:
     pool = session._pool
     return [

@@ -25,12 +25,14 @@ class SamplingParams:
         top_p: Only the smallest set of likeliest tokens that holds this share of probability is drawn from.
         seed: Makes the draws repeatable; None draws anew each time.
         logprobs: How many likeliest tokens are reported beside each chosen one; None reports nothing.
+        choice: Which of several answers to one request this is: each has draws of its own from one seed.
     """
 
     temperature: float = 1.0
     top_p: float = 1.0
     seed: int | None = None
     logprobs: int | None = None
+    choice: int = 0
 
     @property
     def greedy(self) -> bool:
@@ -38,8 +40,10 @@ class SamplingParams:
         return self.temperature < _GREEDY_BELOW
 
     def generator(self) -> np.random.Generator:
-        """The request's own source of chance."""
-        return np.random.default_rng(None if self.seed is None else self.seed & (1 << 64) - 1)
+        """The answer's own source of chance. Choice 0 has that of a request for one answer."""
+        seed = None if self.seed is None else self.seed & (1 << 64) - 1
+        # NumPy's own way to independent streams of one seed; without a key it is the seed's plain stream.
+        return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(self.choice,) if self.choice else ()))
 
 
 @dataclass(frozen=True)

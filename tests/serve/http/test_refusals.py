@@ -90,9 +90,10 @@ REFUSED: list[tuple[str, Any, str | None, str]] = [
     (CHAT, chat(top_logprobs=2), "top_logprobs", "needs logprobs"),
     (CHAT, chat(logprobs=True, top_logprobs=21), "top_logprobs", "less"),
     (CHAT, chat(logprobs=2), "logprobs", "valid boolean"),
-    (CHAT, chat(n=2), "n", "not support"),
-    (CHAT, chat(n=0), "n", "not support"),
-    (CHAT, chat(n=True), "n", "not support"),
+    (CHAT, chat(n=5), "n", "5 choices are asked for, at most 4 are made: this server runs 4 at once"),
+    (TEXT, text(n=10**9), "n", "at most 4"),
+    (CHAT, chat(n=0), "n", "greater than or equal to 1"),
+    (CHAT, chat(n=True), "n", "valid integer"),
     (CHAT, chat(tools=[TOOL]), "tools", "no place for tools"),
     (CHAT, chat(tools=[{"type": "web_search"}]), "tools[0].type", "'function'"),
     (CHAT, chat(tools=[{"type": "function", "function": {"name": "a b"}}]), "tools[0].function.name", "pattern"),
@@ -274,5 +275,5 @@ def test_server_still_works_after_all_that(server: Live) -> None:
     assert response.json()["choices"][0]["text"] == "ok"
     assert server.metric("chipwise_running_requests") == 0
     before = server.metric('chipwise_requests_total{outcome="invalid"}')
-    server.http.post(TEXT, json=text(n=2))
+    server.http.post(TEXT, json=text(n=5))
     assert server.metric('chipwise_requests_total{outcome="invalid"}') == before + 1

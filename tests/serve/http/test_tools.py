@@ -65,6 +65,20 @@ def test_auto_is_parsed(calling: Live) -> None:
     assert json.loads(call.function.arguments) == {"room": "hall", "on": True}
 
 
+def test_each_of_several_choices_has_its_own_calls(calling: Live) -> None:
+    with openai.OpenAI(base_url=f"{calling.url}/v1", api_key="none", max_retries=0) as client:
+        fields = {"model": "null-bytes", "messages": HELLO, "tools": [LAMP, TIME], "temperature": 0, "n": 2}
+        whole = client.chat.completions.create(**fields).choices
+        chunks = list(client.chat.completions.create(**fields, stream=True))
+    assert [choice.finish_reason for choice in whole] == ["tool_calls", "tool_calls"]
+    assert len({choice.message.tool_calls[0].id for choice in whole}) == 2
+    parts = [chunk.choices[0] for chunk in chunks]
+    for index in range(2):
+        deltas = [call for part in parts if part.index == index for call in part.delta.tool_calls or []]
+        assert [delta.index for delta in deltas] == [0, 0]
+        assert json.loads(deltas[1].function.arguments) == {"room": "hall", "on": True}
+
+
 def test_none_calls_nothing(calling: Live) -> None:
     choice = ask(calling, tool_choice="none")
     assert choice.message.content == f"One moment.{CALL}"

@@ -15,6 +15,7 @@ from chipwise.serve.http.body import read_body
 from chipwise.serve.http.calling import Calling
 from chipwise.serve.http.chat_form import ChatForm
 from chipwise.serve.http.fields import AnswerFields, read_fields
+from chipwise.serve.http.form import Frame
 from chipwise.serve.http.messages import Message, check_calls
 from chipwise.serve.http.respond import AnswerResponse
 from chipwise.serve.http.response_format import ResponseFormat
@@ -56,16 +57,21 @@ def chat_route(service: Service) -> Route:
         service.check_model(fields.model)
         asked = service.asked(request, fields, arrived_s)
         _check(fields)
+        n_choices = service.n_choices(fields)
         prompt, grammar, calling = await run_in_threadpool(_prepare, service, fields)
         head = service.head("chatcmpl")
-        form = ChatForm(
-            head,
-            service.vocabulary,
-            logprobs=bool(fields.logprobs),
-            include_usage=fields.include_usage,
-            reader=None if calling is None else calling.reader(),
-        )
-        return service.answer(fields, prompt, form, head["id"], asked, grammar)
+        frame = Frame(head, "chat.completion", "chat.completion.chunk", fields.include_usage)
+        forms = [
+            ChatForm(
+                frame,
+                service.vocabulary,
+                index=index,
+                logprobs=bool(fields.logprobs),
+                reader=None if calling is None else calling.reader(),
+            )
+            for index in range(n_choices)
+        ]
+        return service.answer(fields, prompt, frame, forms, asked, grammar)
 
     return Route("/v1/chat/completions", chat, methods=["POST"])
 

@@ -7,36 +7,35 @@ from typing import Any
 
 from chipwise.serve.events import Finish, Piece
 from chipwise.serve.http.call_reader import Call, CallReader
-from chipwise.serve.http.form import finite, usage
+from chipwise.serve.http.form import Frame, finite
 from chipwise.serve.sampling import TokenLogprobs
 from chipwise.serve.vocabulary import Vocabulary
 
 
 class ChatForm:
-    """Writes ``chat.completion`` objects and ``chat.completion.chunk`` streams.
+    """Writes the choices of ``chat.completion`` objects and ``chat.completion.chunk`` streams.
 
     Args:
-        head: ``id``, ``created``, ``model`` and ``system_fingerprint``, the same in every object.
+        frame: What stands around them.
         vocabulary: Shows the tokens of log probabilities.
+        index: The choice's index.
         logprobs: Whether log probabilities were asked for.
-        include_usage: Whether a stream carries the token counts.
         reader: Tells tool calls from text; None if there are no tools.
     """
 
     def __init__(
         self,
-        head: dict[str, Any],
+        frame: Frame,
         vocabulary: Vocabulary,
         *,
+        index: int,
         logprobs: bool,
-        include_usage: bool,
         reader: CallReader | None = None,
     ) -> None:
-        self._head = head
-        self._chunk_head = {**head, "object": "chat.completion.chunk"}
+        self._frame = frame
+        self._index = index
         self._vocabulary = vocabulary
         self._logprobs = logprobs
-        self._include_usage = include_usage
         self._reader = reader
 
     def opening(self) -> list[dict[str, Any]]:
@@ -54,19 +53,17 @@ class ChatForm:
         return chunks
 
     def ending(self, finish: Finish) -> list[dict[str, Any]]:
-        """The chunk that says why the answer ended, and the one with the counts."""
+        """The chunk that says why the answer ended, and before it what was held back."""
         chunks = []
         if self._reader is not None:
             text, calls = self._reader.flush()
             chunks = [self._chunk({"content": text}, None, None)] if text else []
             chunks += self._call_chunks(calls, self._reader.n_calls - len(calls))
         chunks.append(self._chunk({}, None, self._reason(finish)))
-        if self._include_usage:
-            chunks.append({**self._chunk_head, "choices": [], "usage": usage(finish)})
         return chunks
 
     def whole(self, pieces: Sequence[Piece], finish: Finish) -> dict[str, Any]:
-        """The answer in one."""
+        """The choice in one."""
         text = "".join(piece.text for piece in pieces)
         message: dict[str, Any] = {"role": "assistant", "content": text, "refusal": None}
         if self._reader is not None:
@@ -75,13 +72,12 @@ class ChatForm:
             if calls := [*calls, *last]:
                 message["content"] = said + rest or None
                 message["tool_calls"] = [_whole_call(call) for call in calls]
-        choice = {
-            "index": 0,
+        return {
+            "index": self._index,
             "message": message,
             "logprobs": self._shown([token for piece in pieces for token in piece.tokens]),
             "finish_reason": self._reason(finish),
         }
-        return {**self._head, "object": "chat.completion", "choices": [choice], "usage": usage(finish)}
 
     def _reason(self, finish: Finish) -> str:
         called = self._reader is not None and self._reader.n_calls > 0
@@ -98,9 +94,8 @@ class ChatForm:
         return chunks
 
     def _chunk(self, delta: dict[str, Any], logprobs: dict[str, Any] | None, reason: str | None) -> dict[str, Any]:
-        choice = {"index": 0, "delta": delta, "logprobs": logprobs, "finish_reason": reason}
-        chunk = {**self._chunk_head, "choices": [choice]}
-        return {**chunk, "usage": None} if self._include_usage else chunk
+        choice = {"index": self._index, "delta": delta, "logprobs": logprobs, "finish_reason": reason}
+        return self._frame.chunk(choice)
 
     def _shown(self, tokens: Sequence[TokenLogprobs]) -> dict[str, Any] | None:
         if not self._logprobs:

@@ -6,25 +6,25 @@ from collections.abc import Sequence
 from typing import Any
 
 from chipwise.serve.events import Finish, Piece
-from chipwise.serve.http.form import finite, usage
+from chipwise.serve.http.form import Frame, finite
 from chipwise.serve.vocabulary import Vocabulary
 
 
 class CompletionForm:
-    """Writes ``text_completion`` objects, whole and as a stream.
+    """Writes the choices of ``text_completion`` objects, whole and as a stream.
 
     Args:
-        head: ``id``, ``created``, ``model`` and ``system_fingerprint``, the same in every object.
+        frame: What stands around them.
         vocabulary: Shows the tokens of log probabilities.
+        index: The choice's index.
         logprobs: Whether log probabilities were asked for.
-        include_usage: Whether a stream carries the token counts.
     """
 
-    def __init__(self, head: dict[str, Any], vocabulary: Vocabulary, *, logprobs: bool, include_usage: bool) -> None:
-        self._head = {**head, "object": "text_completion"}
+    def __init__(self, frame: Frame, vocabulary: Vocabulary, *, index: int, logprobs: bool) -> None:
+        self._frame = frame
         self._vocabulary = vocabulary
+        self._index = index
         self._logprobs = logprobs
-        self._include_usage = include_usage
 
     def opening(self) -> list[dict[str, Any]]:
         """A completion begins with its text."""
@@ -35,20 +35,18 @@ class CompletionForm:
         return [self._chunk(piece.text, self._shown([piece]), None)]
 
     def ending(self, finish: Finish) -> list[dict[str, Any]]:
-        """The chunk that says why the answer ended, and the one with the counts."""
-        chunks = [self._chunk("", None, finish.reason)]
-        if self._include_usage:
-            chunks.append({**self._head, "choices": [], "usage": usage(finish)})
-        return chunks
+        """The chunk that says why the answer ended."""
+        return [self._chunk("", None, finish.reason)]
 
     def whole(self, pieces: Sequence[Piece], finish: Finish) -> dict[str, Any]:
-        """The answer in one."""
-        text = "".join(piece.text for piece in pieces)
-        return {**self._head, "choices": [_choice(text, self._shown(pieces), finish.reason)], "usage": usage(finish)}
+        """The choice in one."""
+        return self._choice("".join(piece.text for piece in pieces), self._shown(pieces), finish.reason)
 
     def _chunk(self, text: str, logprobs: dict[str, Any] | None, reason: str | None) -> dict[str, Any]:
-        chunk = {**self._head, "choices": [_choice(text, logprobs, reason)]}
-        return {**chunk, "usage": None} if self._include_usage else chunk
+        return self._frame.chunk(self._choice(text, logprobs, reason))
+
+    def _choice(self, text: str, logprobs: dict[str, Any] | None, reason: str | None) -> dict[str, Any]:
+        return {"index": self._index, "text": text, "logprobs": logprobs, "finish_reason": reason}
 
     def _shown(self, pieces: Sequence[Piece]) -> dict[str, Any] | None:
         if not self._logprobs:
@@ -65,7 +63,3 @@ class CompletionForm:
             ],
             "text_offset": [offset for piece in pieces for offset in piece.offsets],
         }
-
-
-def _choice(text: str, logprobs: dict[str, Any] | None, reason: str | None) -> dict[str, Any]:
-    return {"index": 0, "text": text, "logprobs": logprobs, "finish_reason": reason}

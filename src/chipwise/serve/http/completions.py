@@ -14,6 +14,7 @@ from chipwise.errors import RequestError
 from chipwise.serve.http.body import read_body
 from chipwise.serve.http.completion_form import CompletionForm
 from chipwise.serve.http.fields import AnswerFields, read_fields
+from chipwise.serve.http.form import Frame
 from chipwise.serve.http.respond import AnswerResponse
 from chipwise.serve.http.service import Service
 
@@ -60,15 +61,14 @@ def completions_route(service: Service) -> Route:
         fields = read_fields(CompletionFields, body)
         service.check_model(fields.model)
         asked = service.asked(request, fields, arrived_s)
+        n_choices = service.n_choices(fields)
         prompt = await run_in_threadpool(_prompt, service, fields.prompt)
-        head = service.head("cmpl")
-        form = CompletionForm(
-            head,
-            service.vocabulary,
-            logprobs=fields.logprobs is not None,
-            include_usage=fields.include_usage,
-        )
-        return service.answer(fields, prompt, form, head["id"], asked)
+        frame = Frame(service.head("cmpl"), "text_completion", "text_completion", fields.include_usage)
+        forms = [
+            CompletionForm(frame, service.vocabulary, index=index, logprobs=fields.logprobs is not None)
+            for index in range(n_choices)
+        ]
+        return service.answer(fields, prompt, frame, forms, asked)
 
     return Route("/v1/completions", completions, methods=["POST"])
 

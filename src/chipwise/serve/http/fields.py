@@ -49,6 +49,7 @@ class AnswerFields(BaseModel):
     top_p: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | None = None
     seed: Annotated[int, Field(ge=-_INT64 - 1, le=_INT64)] | None = None
     stop: Annotated[tuple[str, ...], BeforeValidator(_stops)] = ()
+    n: Annotated[int, Field(ge=1)] | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     priority: PriorityField | None = None

@@ -3,36 +3,40 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from chipwise.serve.events import Event, Failure, Piece
+from chipwise.serve.events import Failure, Finish, Piece
 from chipwise.serve.http import sse
 from chipwise.serve.http.errors import error_body, error_response
-from chipwise.serve.http.form import Form
-from chipwise.serve.mailbox import Mailbox
+from chipwise.serve.http.form import Form, Frame
+from chipwise.serve.mailbox import Delivery, Mailbox
 
 
 class AnswerResponse:
     """The response to one request, as an ASGI application.
 
-    Nothing is sent before the first event, so that a request which fails at once gets the right status.
+    Nothing is sent before the first event, so that a request which fails at once gets the right status. A choice that
+    fails ends the response, and with it the others: a part of what was asked for is no answer.
 
     Args:
-        mailbox: Where the answer's events come from.
-        form: How they are written.
-        head: The fields that begin every object of the answer.
+        mailbox: Where the events of the choices come from.
+        frame: What stands around the choices.
+        forms: How each choice is written.
         stream: Whether to send each event as it comes, or the whole at the end.
         give_up: Called when nobody waits for the answer any more, also once it is complete.
     """
 
-    def __init__(self, mailbox: Mailbox, form: Form, answer_id: str, *, stream: bool, give_up: Callable[[], None]):
+    def __init__(
+        self, mailbox: Mailbox, frame: Frame, forms: Sequence[Form], *, stream: bool, give_up: Callable[[], None]
+    ) -> None:
         self._mailbox = mailbox
-        self._form = form
-        self._headers = {"x-request-id": answer_id, "cache-control": "no-store"}
+        self._frame = frame
+        self._forms = forms
+        self._headers = {"x-request-id": frame.answer_id, "cache-control": "no-store"}
         self._stream = stream
         self._give_up = give_up
 
@@ -51,44 +55,70 @@ class AnswerResponse:
             await asyncio.gather(work, gone, return_exceptions=True)
 
     async def _respond(self, scope: Scope, receive: Receive, send: Send) -> None:
-        events = await self._mailbox.get()
-        if isinstance(events[0], Failure):
-            await error_response(events[0].error)(scope, receive, send)
+        deliveries = await self._mailbox.get()
+        _, first = deliveries[0]
+        if isinstance(first, Failure):
+            await error_response(first.error)(scope, receive, send)
         elif self._stream:
-            stream = StreamingResponse(self._chunks(events), headers=self._headers, media_type="text/event-stream")
+            stream = StreamingResponse(self._chunks(deliveries), headers=self._headers, media_type="text/event-stream")
             await stream.stream_response(send)
         else:
-            response = await self._whole(events)
+            response = await self._whole(deliveries)
             await response(scope, receive, send)
 
-    async def _chunks(self, events: list[Event]) -> AsyncIterator[bytes]:
+    async def _chunks(self, deliveries: list[Delivery]) -> AsyncIterator[bytes]:
         """The stream, each part as long as what has come since the last was sent."""
-        chunks = [sse.event(chunk) for chunk in self._form.opening()]
+        parts = [chunk for form in self._forms for chunk in form.opening()]
+        ends: dict[int, Finish] = {}
         while True:
-            for event in events:
-                chunks += [sse.event(data) for data in self._written(event)]
-            if not isinstance(events[-1], Piece):
-                yield b"".join([*chunks, sse.DONE])
-                return
-            yield b"".join(chunks)
-            chunks = []
-            events = await self._mailbox.get()
+            failure = None
+            for choice, event in deliveries:
+                if isinstance(event, Failure):
+                    failure = event
+                    break
+                parts += self._written(choice, event)
+                if isinstance(event, Finish):
+                    ends[choice] = event
+            if failure is not None:
+                parts.append(error_body(failure.error))
+            elif len(ends) == len(self._forms):
+                parts += self._frame.counts(_in_order(ends))
+            else:
+                yield _wire(parts)
+                parts = []
+                deliveries = await self._mailbox.get()
+                continue
+            yield _wire(parts) + sse.DONE
+            return
 
-    def _written(self, event: Event) -> list[dict[str, Any]]:
-        if isinstance(event, Piece):
-            return self._form.piece(event)
-        return [error_body(event.error)] if isinstance(event, Failure) else self._form.ending(event)
+    def _written(self, choice: int, event: Piece | Finish) -> list[dict[str, Any]]:
+        form = self._forms[choice]
+        return form.piece(event) if isinstance(event, Piece) else form.ending(event)
 
-    async def _whole(self, events: list[Event]) -> Response:
-        pieces: list[Piece] = []
+    async def _whole(self, deliveries: list[Delivery]) -> Response:
+        pieces: list[list[Piece]] = [[] for _ in self._forms]
+        ends: dict[int, Finish] = {}
         while True:
-            for event in events:
+            for choice, event in deliveries:
                 if isinstance(event, Failure):
                     return error_response(event.error)
-                if not isinstance(event, Piece):
-                    return JSONResponse(self._form.whole(pieces, event), headers=self._headers)
-                pieces.append(event)
-            events = await self._mailbox.get()
+                if isinstance(event, Piece):
+                    pieces[choice].append(event)
+                else:
+                    ends[choice] = event
+            if len(ends) == len(self._forms):
+                finishes = _in_order(ends)
+                choices = [form.whole(said, end) for form, said, end in zip(self._forms, pieces, finishes, strict=True)]
+                return JSONResponse(self._frame.whole(choices, finishes), headers=self._headers)
+            deliveries = await self._mailbox.get()
+
+
+def _wire(parts: Sequence[dict[str, Any]]) -> bytes:
+    return b"".join(map(sse.event, parts))
+
+
+def _in_order(ends: dict[int, Finish]) -> list[Finish]:
+    return [ends[choice] for choice in sorted(ends)]
 
 
 async def _until_disconnect(receive: Receive) -> None:

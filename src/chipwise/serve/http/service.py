@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 from uuid import uuid4
@@ -18,7 +18,7 @@ from chipwise.serve.grammar import Grammar, Grammars
 from chipwise.serve.hardware import Hardware
 from chipwise.serve.http.errors import ABOVE_CEILING, MODEL_NOT_FOUND
 from chipwise.serve.http.fields import AnswerFields
-from chipwise.serve.http.form import Form
+from chipwise.serve.http.form import Form, Frame
 from chipwise.serve.http.guard import client_of
 from chipwise.serve.http.keys import Keys
 from chipwise.serve.http.respond import AnswerResponse
@@ -32,7 +32,11 @@ from chipwise.serve.request import Request
 from chipwise.serve.ring import Ring
 from chipwise.serve.served_model import ServedModel
 from chipwise.serve.settings import ServeSettings
+from chipwise.serve.ticket import Ticket
 from chipwise.serve.vocabulary import Vocabulary
+
+# As many answers to one prompt as anybody compares.
+_MAX_CHOICES = 8
 
 
 @dataclass(frozen=True)
@@ -157,22 +161,44 @@ class Service:
         ]
         return Asked(client.name, priority, min(ends_s, default=None), arrived_s)
 
+    def n_choices(self, fields: AnswerFields) -> int:
+        """How many answers a request wants.
+
+        Raises:
+            RequestError: More than this server makes of one prompt.
+        """
+        settings, n = self.settings, 1 if fields.n is None else fields.n
+        places = max(1, self.model.session.n_slots - settings.parking_slots - settings.reserved_slots)
+        most = min(_MAX_CHOICES, places)
+        if n > most:
+            why = "a request takes no more" if most == _MAX_CHOICES else f"this server runs {places} at once"
+            raise RequestError(
+                f"{n} choices are asked for, at most {most} are made: {why}",
+                where="n",
+                remedy="ask for fewer"
+                if most == _MAX_CHOICES
+                else "ask for fewer, or serve the model with more --slots",
+                code="invalid_value",
+                param="n",
+            )
+        return n
+
     def answer(
         self,
         fields: AnswerFields,
         prompt: list[int],
-        form: Form,
-        answer_id: str,
+        frame: Frame,
+        forms: Sequence[Form],
         asked: Asked,
         grammar: Grammar | None = None,
     ) -> AnswerResponse:
-        """Hand a request to the loop.
+        """Hand a request to the loop, as one a choice: the first feeds the prompt, the others take its KV over.
 
         Args:
             fields: The request's body.
             prompt: Its prompt's token ids.
-            form: How the answer is written.
-            answer_id: The answer's id.
+            frame: What stands around the choices.
+            forms: How each choice is written.
             asked: Who asks, and how urgently.
             grammar: What the answer has to be; None for anything.
 
@@ -184,7 +210,7 @@ class Service:
         sinks, wanted = self.settings.sinks, fields.wanted_tokens
         room = self._room(len(prompt), sinks)
         request = Request(
-            id=answer_id,
+            id=frame.answer_id,
             prompt=np.array(prompt, dtype=np.int64),
             max_tokens=room if wanted is None else wanted if sinks is not None else min(wanted, room),
             sampling=fields.sampling,
@@ -197,14 +223,22 @@ class Service:
             ring=None if sinks is None else Ring(self.model.session.max_context, sinks),
         )
         mailbox = Mailbox(at_once=not fields.stream)
+        tickets: list[Ticket] = []
+
+        def give_up() -> None:
+            for ticket in tickets:
+                self.loop.cancel(ticket)
+
         try:
-            ticket = self.loop.submit(request, mailbox.put)
+            for choice in range(len(forms)):
+                one = replace(request, sampling=replace(request.sampling, choice=choice))
+                tickets.append(self.loop.submit(one, mailbox.outbox(choice)))
         except (OverloadedError, UnavailableError):
+            # There was room for some of the choices only.
+            give_up()
             self.metrics.over("rejected")
             raise
-        return AnswerResponse(
-            mailbox, form, answer_id, stream=bool(fields.stream), give_up=lambda: self.loop.cancel(ticket)
-        )
+        return AnswerResponse(mailbox, frame, forms, stream=bool(fields.stream), give_up=give_up)
 
     def _room(self, prompt_tokens: int, sinks: int | None) -> int:
         context = self.model.session.max_context

@@ -18,7 +18,6 @@ _NEUTRAL: Mapping[str, tuple[Any, ...]] = {
     "functions": (None, []),
     "logit_bias": (None, {}),
     "modalities": (None, [], ["text"]),
-    "n": (None, 1),
     "prediction": (None,),
     "presence_penalty": (None, 0),
     "reasoning_effort": (None, "none"),
@@ -84,7 +83,7 @@ def _refuse(fields: Mapping[str, Any], neutral: Mapping[str, tuple[Any, ...]], p
                 "this server does not support this field with this value",
                 where=prefix + name,
                 remedy="leave it out",
-                code="unsupported_value" if name == "n" else "unsupported_parameter",
+                code="unsupported_parameter",
                 param=prefix + name,
             )
 
