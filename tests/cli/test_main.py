@@ -143,3 +143,8 @@ def test_help_loads_no_command_so_a_device_can_show_it() -> None:
     done = subprocess.run([sys.executable, "-c", code, "--help"], capture_output=True, text=True, check=False)
     assert done.stderr == ""
     assert all(name in done.stdout for name in main_module._COMMANDS)
+
+
+def test_an_argument_that_is_no_text(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["inspect", os.fsdecode(b"bad\xff")]) == 2
+    assert capsys.readouterr().err == "error: bad\\xff: the argument is not UTF-8; rename the file, or type it anew\n"

@@ -317,8 +317,9 @@ def test_a_server_is_judged_by_its_url(
         assert run(*both, "--suite", suite, "--json") == 1
         report = Report.from_json(capsys.readouterr().out.encode(), where="stdout")
         assert report.outcome == "fail"
-        assert (report.model, report.recipe, report.target) == ("second", "as served", "server")
+        assert (report.model, report.recipe, report.target) == ("second", "served", "server")
         assert report.provenance["reference server"] == f"{server.url}, model first"
+        assert report.certainty == 0.95
     assert run("--url", server.url, "--suite", suite) == 2
     assert "cannot reach the server" in capsys.readouterr().err
 
@@ -341,3 +342,22 @@ def test_what_is_judged_must_be_one_thing(
     err = capsys.readouterr().err
     assert message in err
     assert err.count("\n") == 1
+
+
+def test_a_reference_that_is_rounded_itself_is_said(
+    tmp_path: Path, suite: Path, engine: TinyEngine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(built(tmp_path / "b", noise=0.003), "--suite", suite, "--reference", built(tmp_path / "r"), *MEASURED)
+    assert "note: The reference itself is stored in uint4: what it had lost before" in capsys.readouterr().out
+
+
+def test_one_servers_key_is_not_sent_to_another(suite: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("chipwise.cli.verify_server.installed_model", lambda: None)
+    monkeypatch.setenv("OPENAI_API_KEY", "ours")
+    with served(lambda body, n: says("x")) as one, served(lambda body, n: says("x")) as other:
+        run("--url", one.url, "--reference-url", other.url, "--suite", suite)
+        assert {head.get("Authorization") for head in one.headers} == {"Bearer ours"}
+        assert {head.get("Authorization") for head in other.headers} == {None}
+        monkeypatch.setenv("OPENAI_REFERENCE_API_KEY", "theirs")
+        run("--url", one.url, "--reference-url", other.url, "--suite", suite)
+        assert other.headers[-1]["Authorization"] == "Bearer theirs"

@@ -62,3 +62,40 @@ def test_few_samples_of_a_graph_prove_little(n: int, said: str) -> None:
 
 def test_an_emulated_chip_is_named() -> None:
     assert "Emulated: rk3588's arithmetic" in _said(None, "rk3588")
+
+
+ENOUGH = (CASE,) * FEW_CASES
+LOST = DimensionScore("keyword", "all", 120, 60, (0.4, 0.6), 60, (0.4, 0.6), 0, 0, (-0.031, 0.031))
+
+
+def test_a_rounded_reference_is_named() -> None:
+    report = replace(BARE, quality=Quality(ENOUGH, matrix=(LOST,)), reference_precision="int4")
+    assert caveats(report)[0].startswith("The reference itself is stored in int4")
+
+
+@pytest.mark.parametrize(
+    ("certainty", "words"), [(0.0, "as measured, however few"), (0.8, "only 80% sure"), (0.95, "")]
+)
+def test_a_lowered_certainty_is_said_and_no_order_to_ship(certainty: float, words: str) -> None:
+    passed = Verdict.judge("keyword_fidelity_drop", 0.0, 0.04, "max")
+    report = replace(BARE, quality=Quality(ENOUGH, matrix=(LOST,)), verdicts=(passed,), certainty=certainty)
+    assert words in " ".join(caveats(report))
+    assert ("Ship it" in render_html(report)) is (certainty == 0.95)
+    assert bool(caveats(report)) is (certainty < 0.95)
+
+
+def test_a_reference_that_cannot_do_it_is_said() -> None:
+    row = replace(LOST, reference=0, candidate=0)
+    assert _said(Quality(ENOUGH, matrix=(row,))) == (
+        "Keyword fidelity: the reference has 0 of 120 right, so there was little to lose."
+    )
+
+
+def test_an_interval_that_reaches_beyond_a_limit_that_holds_is_explained() -> None:
+    passed = Verdict.judge("keyword_fidelity_drop", 0.0, 0.03, "max")
+    report = replace(BARE, quality=Quality(ENOUGH, matrix=(LOST,)), verdicts=(passed,), certainty=0.95)
+    assert caveats(report) == (
+        "Keyword fidelity: a loss of more than 3 points is ruled out at 95%, one-sided; the interval shown is two-sided"
+        " and wider, up to 3.1.",
+    )
+    assert caveats(replace(report, verdicts=(replace(passed, sure=False),))) != caveats(report)

@@ -92,3 +92,15 @@ def test_what_is_gained() -> None:
     fast = (TriedRecipe("w4a16", None, 2.0, kept=True),)
     assert said(replace(EMPTY, tried=fast), asked) == "2 tokens a second, 500 ms each. "
     assert said(EMPTY, asked) == ""
+
+
+def test_what_is_gained_is_no_gain_where_there_is_none() -> None:
+    ours = TriedRecipe("w8a8", 500, 10.0, 50.0, kept=True, decode_spread_tokens_per_s=2.0)
+    theirs = TriedRecipe("fp32", 100, 9.0, 50.0, reference=True, decode_spread_tokens_per_s=1.5)
+    found = said(replace(EMPTY, tried=(theirs, ours)), "What is gained?")
+    assert found.startswith("Nothing: 5.0× as large. ")
+    assert "10 ± 2 tokens a second instead of 9 ± 1.5 (no difference beyond the spread of the runs)" in found
+    faster = replace(ours, size_bytes=100, decode_tokens_per_s=18.0)
+    found = said(replace(EMPTY, tried=(theirs, faster)), "What is gained?")
+    assert found.startswith("Nothing in size. ")
+    assert "(2.00×)" in found

@@ -10,6 +10,7 @@ from chipwise.errors import QueryFileError
 from chipwise.model.chat_template import ChatTemplate
 from chipwise.verify.case import Case
 from chipwise.verify.case_line import case_of
+from chipwise.verify.scoring.requirement import Requirement
 from chipwise.verify.scoring.settings import ScorerSettings
 from chipwise.verify.suite import read_suite
 from tests.verify.words import word_tokenizer
@@ -35,7 +36,7 @@ NOISY = {"id": "n", "prompt": "uh turn on teh lamp", "clean": "c"}
 
 def read(folder: Path, *lines: dict[str, Any], toml: str | None = "") -> tuple[Case, ...]:
     path = folder / "cases.jsonl"
-    path.write_text("\n".join(json.dumps(line, ensure_ascii=False) for line in lines), "utf-8")
+    path.write_text("\n".join(map(json.dumps, lines)), "utf-8")
     if toml is None:
         return read_suite(path).cases
     (folder / "suite.toml").write_text(toml)
@@ -126,6 +127,11 @@ def test_a_plain_file_takes_the_fields_too_and_is_strict(tmp_path: Path) -> None
         ({"id": "n", "prompt": "q", "dimension": "logic"}, "nothing says which answer is right"),
         ({"id": "n", "prompt": "q", "exact": " "}, "exact is no text"),
         ({"id": "n", "prompt": "q", "absent": [3]}, "absent is no list"),
+        ({"id": "n\ud83d", "prompt": "q"}, "ud83d is half of a surrogate pair"),
+        ({"id": "n", "prompt": "q", "expected": "\udc00"}, "udc00 is half of a surrogate pair"),
+        ({"id": "n", "prompt": "q", "lang": "\ud83d"}, "half of a surrogate pair"),
+        ({"id": "n", "prompt": "q", "keywords": ["a", "\ud83d"]}, "half of a surrogate pair"),
+        ({"id": "n", "prompt": "q", "json": {"t": float("nan")}}, "NaN and Infinity are no JSON"),
     ],
 )
 def test_a_malformed_line_is_named(tmp_path: Path, line: dict[str, Any], message: str) -> None:
@@ -160,3 +166,20 @@ def test_a_template_that_shows_no_tools_is_said(template: ChatTemplate | None) -
 def test_tools_that_are_none(tools: object) -> None:
     with pytest.raises(QueryFileError, match="here:1: tools is no list of functions with names"):
         case_of({"id": "a", "prompt": "w3", "tools": tools}, "here:1", ScorerSettings(), 4)
+
+
+def test_what_is_null_is_not_said_but_for_json() -> None:
+    told = {
+        "id": "a",
+        "prompt": "q",
+        "clean": None,
+        "expected": None,
+        "keywords": None,
+        "lang": None,
+        "max_tokens": None,
+    }
+    assert case_of(told, "here:1", ScorerSettings(), 4) == case_of(
+        {"id": "a", "prompt": "q"}, "here:1", ScorerSettings(), 4
+    )
+    asked = case_of({"id": "a", "prompt": "q", "json": None}, "here:1", ScorerSettings(), 4)
+    assert asked.requirement == Requirement(json=(None,), same=asked.requirement.same)

@@ -7,7 +7,7 @@ import pytest
 from chipwise.errors import EngineError, InputError
 from chipwise.model.queries import Query
 from chipwise.verify.case import Case
-from chipwise.verify.chat_client import CaseRefusedError, ChatClient
+from chipwise.verify.chat_client import CaseRefusedError, ChatClient, same_server
 from tests.verify.chat_server import Reply, says, served
 
 CASE = Case("a", Query(messages=({"role": "user", "content": "开灯"},)), max_tokens=7)
@@ -110,3 +110,23 @@ def test_a_server_that_hangs() -> None:
 
     with served(hang) as server, pytest.raises(EngineError, match=r"no answer in 0\.1 s"):
         ChatClient(server.url, model="m", timeout_s=0.1).answer(CASE)
+
+
+def test_halves_of_characters_in_an_answer_are_marked() -> None:
+    with served(lambda body, n: says("a\ud83d b\U0001f600")) as server:
+        assert ChatClient(server.url).answer(CASE) == "a\ufffd b\U0001f600"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("http://here:80/v1", "http://here/v2", True),
+        ("https://here/v1", "https://HERE:443", True),
+        ("http://here/v1", "https://here/v1", False),
+        ("http://here:8000", "http://here:8001", False),
+        ("http://here", "http://there", False),
+        ("http://here", "here", False),
+    ],
+)
+def test_which_urls_are_of_one_server(one: str, other: str, same: bool) -> None:
+    assert same_server(one, other) is same

@@ -70,12 +70,13 @@ def test_size_and_speed() -> None:
     slow, fast = side(4 << 20, speed(10), speed(100)), side(2 << 20, speed(30), speed(50))
     assert [(one.kind, one.text) for one in statements(None, slow, fast)] == [
         ("better", "B is 2.00× smaller: 2 MiB, A 4 MiB"),
-        ("better", "B answers 3.00× as fast: 30 tok/s, A 10"),
-        ("worse", "B reads prompts 0.50× as fast: 50 tok/s, A 100"),
+        ("better", "B answers 3.00× as fast: 30 ± 0.10 tok/s, A 10 ± 0.10"),
+        ("worse", "B reads prompts 0.50× as fast: 50 ± 0.10 tok/s, A 100 ± 0.10"),
     ]
     assert [one.kind for one in statements(None, fast, slow)] == ["worse", "worse", "better"]
     noisy = replace(fast, decode=speed(30, spread=25.0), prefill=None)
-    assert statements(None, slow, noisy)[1].text == "B answers as fast within the spread of the runs: 30 tok/s, A 10"
+    even = "B answers as fast within the spread of the runs: 30 ± 25 tok/s, A 10 ± 0.10"
+    assert statements(None, slow, noisy)[1].text == even
     elsewhere = replace(fast, decode=speed(30, "another"), prefill=speed(50, "another"))
     assert len(statements(None, slow, elsewhere)) == 1
     assert statements(None, slow, slow)[0].text == "both are of one size: 4 MiB, A 4 MiB"

@@ -78,6 +78,7 @@ def test_everything_it_may_say(tmp_path: Path) -> None:
     ("toml", "message"),
     [
         ("name = ", "suite.toml:1: no valid TOML"),
+        ("max_tokens = " + "9" * 5000, "suite.toml:1: no valid TOML"),
         ("\n\nname = 'a\n", "suite.toml:3: no valid TOML"),
         ("nam = 'a'", "no field is named nam; there are name"),
         ("name = 3", "name is no text"),

@@ -87,6 +87,7 @@ def build_report(
         emulation=evidence_for(target, chosen.recipe.scheme) if emulates else (),
         attribution=attribution,
         samples=samples,
+        certainty=chosen.certainty if isinstance(chosen, Trial) else None,
         tried=tried,
         measurements=measurements,
     )

@@ -57,6 +57,7 @@ class Trial:
         speed: How fast the candidate was on this machine; None where that would say nothing of the target.
         reference_speed: How fast the reference was; None likewise.
         size_bytes: Size of the candidate's weights, which move into the bundle.
+        certainty: How sure the verdicts on dimensions had to be; None if there are none.
     """
 
     recipe: Recipe
@@ -69,6 +70,7 @@ class Trial:
     speed: Speed | None = None
     reference_speed: Speed | None = None
     size_bytes: int | None = None
+    certainty: float | None = None
 
     @property
     def passed(self) -> bool:
@@ -126,6 +128,7 @@ def run_trial(
         run.speed,
         run.reference_speed,
         candidate.weights_bytes,
+        thresholds.certainty if quality.matrix else None,
     )
 
 

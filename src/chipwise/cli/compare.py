@@ -164,4 +164,5 @@ def _described(side: Side) -> str:
 
 
 def _rate(speed: Measurement) -> str:
-    return f"{number(speed.value)} {speed.unit}"
+    spread = f" ± {number(speed.spread, 2)}" if speed.spread else ""
+    return f"{number(speed.value)}{spread} {speed.unit}"

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import importlib
+import os
 import signal
 import sys
 import traceback
+from collections.abc import Sequence
 
 import click
 
 from chipwise import __version__
-from chipwise.errors import ChipwiseError, DependencyError
+from chipwise.errors import ChipwiseError, DependencyError, InputError
 
 # Command name -> (module, attribute, summary). Loaded on use, so that a device needs no host package for `serve`,
 # and --help needs none at all.
@@ -71,6 +73,7 @@ def main(argv: list[str] | None = None) -> int:
     args = sys.argv[1:] if argv is None else argv
     debug = "--debug" in args
     try:
+        _refuse_undecodable(args)
         result = cli.main(args=args, standalone_mode=False)
     except click.exceptions.Abort:
         click.echo("interrupted", err=True)
@@ -89,6 +92,20 @@ def main(argv: list[str] | None = None) -> int:
         click.echo(f"error: {type(e).__name__}: {e}; run again with --debug for the traceback", err=True)
         return 3
     return result if isinstance(result, int) else 0
+
+
+def _refuse_undecodable(args: Sequence[str]) -> None:
+    """Refuse arguments that are no text: names of files end in reports and manifests, which hold UTF-8.
+
+    Raises:
+        InputError: One is not.
+    """
+    for arg in args:
+        try:
+            arg.encode()
+        except UnicodeEncodeError as e:
+            shown = os.fsencode(arg).decode("utf-8", "backslashreplace")
+            raise InputError("the argument is not UTF-8", where=shown, remedy="rename the file, or type it anew") from e
 
 
 def _help_hint(error: click.ClickException) -> str:

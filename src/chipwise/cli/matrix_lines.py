@@ -82,7 +82,7 @@ def speed_line(tried: TriedRecipe) -> str:
     """What a recipe takes, in one line."""
     parts = [size(tried.size_bytes)] if tried.size_bytes else []
     if tried.decode_tokens_per_s and tried.prefill_tokens_per_s:
-        parts.append(
-            f"decode {number(tried.decode_tokens_per_s)} tok/s, prefill {number(tried.prefill_tokens_per_s)} tok/s"
-        )
+        half = tried.decode_spread_tokens_per_s
+        decode = number(tried.decode_tokens_per_s) + (f" ± {number(half, 2)}" if half else "")
+        parts.append(f"decode {decode} tok/s, prefill {number(tried.prefill_tokens_per_s)} tok/s")
     return f"{'reference' if tried.reference else 'candidate'} {tried.recipe}: {', '.join(parts)}"

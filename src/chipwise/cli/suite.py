@@ -27,7 +27,9 @@ def suite() -> None:
 @click.option("--domain", required=True, type=click.Choice(list(DOMAINS)), help="What the agent is for.")
 @click.option("--from", "log", type=click.Path(path_type=Path), help="Your queries, one JSON a line, to draft from.")
 @click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="Folder of the suite.")
-@click.option("--cases", type=click.IntRange(LEAST, MOST), default=CASES, show_default=True, help="Cases at most.")
+@click.option(
+    "--cases", type=click.IntRange(LEAST, MOST), default=CASES, show_default=True, help="Cases; of a log at most."
+)
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of what is drawn.")
 @click.option(
     "--record-lines", type=click.IntRange(4, 1000), default=RECORD_LINES, show_default=True, help="Of long records."

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from chipwise.cli.verify_attribution import Attributing
 
 _FLOAT_BITS = 32
+_HALF_BITS = 16
 
 
 @click.command()
@@ -232,7 +233,17 @@ def _report(suite: Suite, ours: Bundle, theirs: Bundle | None, run: Beside, thre
         emulates=manifest.emulates,
         measurements=(run.speed.decode, run.speed.prefill) if run.speed else (),
         tried=_tried(ours, theirs, run, together(verdicts)),
+        reference_precision=_rounded(theirs) if theirs else None,
+        certainty=thresholds.certainty,
     )
+
+
+def _rounded(reference: Bundle) -> str | None:
+    """What a reference's weights were rounded to; None if they are as good as the model's own."""
+    if weight_bits(reference) >= _HALF_BITS and not reference.manifest.emulates:
+        return None
+    schemes = {tensor.scheme.dtype for tensor in reference.manifest.tensors.values() if tensor.scheme.bits < _HALF_BITS}
+    return ", ".join(sorted(schemes)) or f"{reference.manifest.emulates}'s arithmetic"
 
 
 def _tried(ours: Bundle, theirs: Bundle | None, run: Beside, outcome: Outcome) -> tuple[TriedRecipe, ...]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from chipwise.cli.progress import cases_bar
 from chipwise.report.report import NotRun, Report
 from chipwise.target.host.machine import look
-from chipwise.verify.chat_client import ChatClient
+from chipwise.verify.chat_client import ChatClient, same_server
 from chipwise.verify.environment import hardware
 from chipwise.verify.gate import judge
 from chipwise.verify.semantic.index import with_semantic_drift
@@ -22,6 +22,9 @@ from chipwise.verify.thresholds import Thresholds
 
 API_KEY = "OPENAI_API_KEY"
 """The environment variable that holds the key of a server that asks for one."""
+
+REFERENCE_API_KEY = "OPENAI_REFERENCE_API_KEY"
+"""That of the reference's server, if it is another: one provider's key is no other's business."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,14 @@ class Served:
 def _reference(served: Served, key: str | None) -> ChatClient | None:
     if served.reference_url is None:
         return None
-    return ChatClient(served.reference_url, model=served.reference_model, api_key=key)
+    own = os.environ.get(REFERENCE_API_KEY) or (key if same_server(served.url, served.reference_url) else None)
+    return ChatClient(
+        served.reference_url,
+        model=served.reference_model,
+        api_key=own,
+        key_name=REFERENCE_API_KEY,
+        option="--reference-url",
+    )
 
 
 def server_report(suite: Suite, served: Served, overrides: Mapping[str, float], embeddings: Path | None) -> Report:
@@ -58,7 +68,7 @@ def server_report(suite: Suite, served: Served, overrides: Mapping[str, float], 
     """
     thresholds = Thresholds().with_overrides(suite.gate).with_overrides(overrides)
     key = os.environ.get(API_KEY)
-    candidate = ChatClient(served.url, model=served.model, api_key=key)
+    candidate = ChatClient(served.url, model=served.model, api_key=key, key_name=API_KEY)
     reference = _reference(served, key)
     model = embeddings or installed_model()
     with ExitStack() as stack:
@@ -74,9 +84,10 @@ def server_report(suite: Suite, served: Served, overrides: Mapping[str, float], 
         title=f"{candidate.model}, suite {suite.name}",
         target="server",
         model=candidate.model,
-        recipe="as served",
+        recipe="served",
         verdicts=judge(quality, thresholds),
         quality=quality,
+        certainty=thresholds.certainty,
         not_run=(NotRun("drift of probabilities", "a server gives answers, not its logits"),),
         hardware=hardware(look()),
         provenance=provenance,

@@ -141,7 +141,7 @@ def json_object(line: str, where: str) -> dict[str, Any]:
     """The fields of a line.
 
     Raises:
-        QueryFileError: The line is no JSON object.
+        QueryFileError: The line is no JSON object, or holds a text that is none.
     """
     try:
         fields = json.loads(line)
@@ -150,7 +150,23 @@ def json_object(line: str, where: str) -> dict[str, Any]:
     if not isinstance(fields, dict):
         found = type(fields).__name__
         raise QueryFileError(f"a query cannot be read from {found}", where=where, remedy=f"write {_SHAPES}")
+    _refuse_no_text(fields, where)
     return fields
+
+
+def _refuse_no_text(fields: dict[str, Any], where: str) -> None:
+    """Refuse what only JSON's reader takes: half of a surrogate pair, and NaN. Neither can be written again."""
+    try:
+        json.dumps(fields, ensure_ascii=False, allow_nan=False).encode()
+    except UnicodeEncodeError as e:
+        half = f"\\u{ord(e.object[e.start]):04x}"
+        raise QueryFileError(
+            f"{half} is half of a surrogate pair, which is no character",
+            where=where,
+            remedy="write the character whole",
+        ) from e
+    except ValueError as e:
+        raise QueryFileError("NaN and Infinity are no JSON", where=where, remedy="write a number, or a text") from e
 
 
 def query_of(fields: dict[str, Any], where: str) -> Query:

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from chipwise.report.html_format import DIMENSIONS
+from chipwise.report.quality import Quality
 from chipwise.report.report import Report
 
 FEW_CASES = 20
 """One case of fewer is more than 5 % of them: no threshold on shares means much."""
+
+
+USUAL_CERTAINTY = 0.95
+"""What a gate asks of a verdict unless the user lowers it."""
 
 
 def caveats(report: Report) -> tuple[str, ...]:
@@ -23,6 +29,16 @@ def _caveats(report: Report) -> Iterator[str]:
     if quality is None:
         yield from _few(report.samples or 0, "sample")
         return
+    if report.reference_precision:
+        yield (
+            f"The reference itself is stored in {report.reference_precision}: what it had lost before shows nowhere "
+            "here. Compare with an fp32 bundle to see all."
+        )
+    if report.certainty is not None and report.certainty < USUAL_CERTAINTY:
+        sure = f"only {report.certainty:.0%} sure" if report.certainty else "as measured, however few the cases"
+        set_to = f"certainty was set to {report.certainty:g}, usual is {USUAL_CERTAINTY:g}"
+        yield f"Verdicts on dimensions are {sure}: {set_to}."
+    yield from _of_dimensions(report, quality)
     if quality.cases and not quality.matrix:
         what = "Drift only: your" if quality.answer else "Your"
         yield f"{what} task was not scored; give --suite with cases that say what is right."
@@ -32,6 +48,24 @@ def _caveats(report: Report) -> Iterator[str]:
         need = f"; about {max(more)} more of each would do" if more else ""
         yield f"Not enough cases to be sure of {len(unclear)} of the gates{need}."
     yield from _few(len(quality.cases), "case")
+
+
+def _of_dimensions(report: Report, quality: Quality) -> Iterator[str]:
+    """What a verdict on a dimension leaves unsaid: a reference that cannot do it, an interval that reaches beyond."""
+    certainty = USUAL_CERTAINTY if report.certainty is None else report.certainty
+    for row in quality.matrix:
+        if row.label != "all" or row.reference is None:
+            continue
+        metric, label, _ = DIMENSIONS[row.dimension]
+        if 2 * row.reference < row.scored:
+            yield f"{label}: the reference has {row.reference} of {row.scored} right, so there was little to lose."
+        drop = next((one for one in report.verdicts if one.metric == f"{metric}_drop"), None)
+        # Where the measured value decides, nothing is ruled out.
+        if drop is None or drop.outcome != "pass" or drop.threshold <= 0 or certainty < USUAL_CERTAINTY:
+            continue
+        if row.loss is not None and row.loss[1] > drop.threshold:
+            points = f"a loss of more than {100 * drop.threshold:g} points is ruled out at {certainty:.0%}, one-sided"
+            yield f"{label}: {points}; the interval shown is two-sided and wider, up to {100 * row.loss[1]:.1f}."
 
 
 def _trust(report: Report) -> str:

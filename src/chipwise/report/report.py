@@ -136,6 +136,8 @@ class Report:
         tried: The recipes that were measured, the reference first: what to weigh against each other.
         attribution: Where the damage comes from; None if that was not looked for.
         samples: Samples that a plain graph was verified on; None for a language model, which has cases.
+        reference_precision: What the reference's weights are stored in, if that has fewer than 16 bits; else None.
+        certainty: How sure verdicts on dimensions had to be; None where none was judged.
         created: When, ISO 8601 in UTC.
         schema_version: Version of this format.
     """
@@ -167,6 +169,8 @@ class Report:
     tried: tuple[TriedRecipe, ...] = ()
     attribution: Attribution | None = None
     samples: int | None = None
+    reference_precision: str | None = None
+    certainty: float | None = None
     created: str = field(default_factory=lambda: datetime.now(timezone.utc).isoformat(timespec="seconds"))
     schema_version: int = SCHEMA_VERSION
 

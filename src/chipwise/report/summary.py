@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from chipwise.report.caveats import USUAL_CERTAINTY
 from chipwise.report.html_format import DIMENSIONS, duration, metric_value, metric_words, number, percent, size
 from chipwise.report.quality import DimensionScore, Quality
 from chipwise.report.report import Report
@@ -66,6 +67,8 @@ def _word(report: Report) -> tuple[str, Tone]:
         return "Holds in emulation", "pass"
     if report.quality is None or not report.quality.matrix:
         return "Holds, your task untested", "pass"
+    if report.certainty is not None and report.certainty < USUAL_CERTAINTY:
+        return "Holds, less sure than usual", "pass"
     return "Ship it", "pass"
 
 
@@ -158,7 +161,7 @@ def _cost(report: Report) -> Answer | None:
     speed = _speed(kept, reference)
     if not after and not speed:
         return None
-    smaller = f"{before / after:.1f}× smaller" if after and before else size(after) if after else speed
+    smaller = _smaller(before, after) if after and before else size(after) if after else speed
     details = []
     if after:
         details.append(f"{size(after)}" + (f" instead of {size(before)}" if before else ""))
@@ -167,12 +170,26 @@ def _cost(report: Report) -> Answer | None:
     return Answer("What is gained?", smaller, f"{'; '.join(details)}." if details else "")
 
 
+def _smaller(before: int, after: int) -> str:
+    if abs(before - after) < 0.005 * before:
+        return "Nothing in size"
+    return f"{before / after:.1f}× smaller" if after < before else f"Nothing: {after / before:.1f}× as large"
+
+
 def _speed(kept: TriedRecipe | None, reference: TriedRecipe | None) -> str:
     if kept is None or not kept.decode_tokens_per_s:
         return ""
     beside = ""
     if reference and reference.decode_tokens_per_s:
-        ratio = kept.decode_tokens_per_s / reference.decode_tokens_per_s
-        beside = f" instead of {number(reference.decode_tokens_per_s)} ({ratio:.2f}×)"
+        apart = abs(kept.decode_tokens_per_s - reference.decode_tokens_per_s)
+        spread = (kept.decode_spread_tokens_per_s or 0) + (reference.decode_spread_tokens_per_s or 0)
+        ratio = f"{kept.decode_tokens_per_s / reference.decode_tokens_per_s:.2f}×"
+        said = ratio if apart > spread else "no difference beyond the spread of the runs"
+        beside = f" instead of {_rate(reference)} ({said})"
     token = duration(1 / kept.decode_tokens_per_s)
-    return f"{number(kept.decode_tokens_per_s)} tokens a second{beside}, {token} each"
+    return f"{_rate(kept)} tokens a second{beside}, {token} each"
+
+
+def _rate(one: TriedRecipe) -> str:
+    spread = f" ± {number(one.decode_spread_tokens_per_s, 2)}" if one.decode_spread_tokens_per_s else ""
+    return f"{number(one.decode_tokens_per_s)}{spread}"

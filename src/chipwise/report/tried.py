@@ -23,6 +23,7 @@ class TriedRecipe:
         kept: Whether it is the one the report is about.
         reference: Whether it is the reference.
         said: The gate's words.
+        decode_spread_tokens_per_s: Half of what lies between the fastest and the slowest round of decode.
     """
 
     recipe: str
@@ -36,3 +37,4 @@ class TriedRecipe:
     kept: bool = False
     reference: bool = False
     said: str = ""
+    decode_spread_tokens_per_s: float | None = None

@@ -48,6 +48,8 @@ def case_of(fields: dict[str, Any], where: str, settings: ScorerSettings, max_to
         raise QueryFileError(
             f"no field of a case is named {unknown[0]!r}", where=where, remedy=f"there are {', '.join(_FIELDS)}"
         )
+    # A table written out has every column; what is null is not said. Of "json" alone null is a value.
+    fields = {name: value for name, value in fields.items() if value is not None or name == "json"}
     name, expected, clean = fields.get("id"), fields.get("expected"), fields.get("clean")
     if not isinstance(name, str) or not name.strip():
         raise QueryFileError("the case has no id", where=where, remedy=f"write {_SHAPE}")

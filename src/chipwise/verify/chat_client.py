@@ -34,6 +34,8 @@ class ChatClient:
         url: Its base, such as ``http://localhost:8000/v1``.
         model: The model's name there; None takes the first that the server lists.
         api_key: Sent as a bearer token if given.
+        key_name: Where the key is from, for messages.
+        option: Where the URL is from, for messages.
         timeout_s: For one answer.
 
     Raises:
@@ -41,16 +43,23 @@ class ChatClient:
     """
 
     def __init__(
-        self, url: str, *, model: str | None = None, api_key: str | None = None, timeout_s: float = 120
+        self,
+        url: str,
+        *,
+        model: str | None = None,
+        api_key: str | None = None,
+        key_name: str = "OPENAI_API_KEY",
+        option: str = "--url",
+        timeout_s: float = 120,
     ) -> None:
         if not _is_url(url):
-            raise InputError(f"{url!r} is no URL", where="--url", remedy="give e.g. http://localhost:8000/v1")
+            raise InputError(f"{url!r} is no URL", where=option, remedy="give e.g. http://localhost:8000/v1")
         if api_key and not (api_key.isascii() and api_key.isprintable()):
             raise InputError(
-                "OPENAI_API_KEY holds what no key can", where="--url", remedy="set it to one line of ASCII characters"
+                f"{key_name} holds what no key can", where=option, remedy="set it to one line of ASCII characters"
             )
         self.url = url.rstrip("/")
-        self._key, self._timeout_s = api_key, timeout_s
+        self._key, self._key_name, self._timeout_s = api_key, key_name, timeout_s
         self.model = model or self._first_model()
 
     def answer(self, case: Case) -> str:
@@ -69,7 +78,7 @@ class ChatClient:
         try:
             message = found["choices"][0]["message"]
             texts = [message.get("content") or "", *(_call(call) for call in message.get("tool_calls") or [])]
-            return "\n".join(text for text in texts if text).strip()
+            return _whole("\n".join(text for text in texts if text).strip())
         except (KeyError, IndexError, TypeError, AttributeError) as e:
             raise EngineError(f"the answer is no chat completion ({type(e).__name__}: {e})", where=self.url) from e
 
@@ -102,7 +111,7 @@ class ChatClient:
         said = " ".join(error.read(_SHOWN).decode("utf-8", "replace").split())
         what = f"HTTP {error.code}: {said}"
         if error.code in (401, 403):
-            return InputError(what, where=self.url, remedy="set OPENAI_API_KEY to a key of this server")
+            return InputError(what, where=self.url, remedy=f"set {self._key_name} to a key of this server")
         if error.code == 404:
             return InputError(what, where=self.url, remedy="check the URL (it mostly ends in /v1) and --model")
         if error.code in (400, 413, 422):
@@ -122,6 +131,16 @@ class ChatClient:
         return InputError(f"cannot reach the server ({reason})", where=self.url, remedy="start it, or check the URL")
 
 
+def same_server(one: str, other: str) -> bool:
+    """Whether two URLs are of one server: scheme, host and port."""
+    return _is_url(one) and _is_url(other) and _origin(one) == _origin(other)
+
+
+def _origin(url: str) -> tuple[str, str | None, int]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}[parts.scheme]
+
+
 def _is_url(text: str) -> bool:
     if not text.isascii() or not text.isprintable() or " " in text:
         return False
@@ -135,6 +154,11 @@ def _is_url(text: str) -> bool:
 def _call(call: Mapping[str, Any]) -> str:
     function = call["function"]
     return json.dumps({"name": function["name"], "arguments": function.get("arguments") or {}}, ensure_ascii=False)
+
+
+def _whole(text: str) -> str:
+    """A text with U+FFFD for each half of a surrogate pair, which JSON can say and no file can hold."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _wait_s(error: urllib.error.HTTPError, attempt: int) -> float:

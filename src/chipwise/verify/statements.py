@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from chipwise.report.html_format import DIMENSIONS, number, percent, size
+from chipwise.report.measurement import Measurement
 from chipwise.report.quality import DimensionScore, Quality
 from chipwise.report.side_by_side import Side, Statement
 from chipwise.verify.certainty.holm import holm
@@ -76,9 +77,13 @@ def _costs(a: Side, b: Side) -> Iterator[Statement]:
         if ours is None or theirs is None or ours.hardware != theirs.hardware:
             continue
         ratio = theirs.value / ours.value
-        words = f"{number(theirs.value)} tok/s, A {number(ours.value)}"
+        words = f"{_rate(theirs)} tok/s, A {_rate(ours)}"
         # Within the spread of both there is nothing to say.
         if abs(theirs.value - ours.value) <= theirs.spread + ours.spread:
             yield Statement("even", f"B {name} as fast within the spread of the runs: {words}")
         else:
             yield Statement("better" if ratio > 1 else "worse", f"B {name} {ratio:.2f}× as fast: {words}")
+
+
+def _rate(speed: Measurement) -> str:
+    return f"{number(speed.value)} ± {number(speed.spread, 2)}" if speed.spread else number(speed.value)

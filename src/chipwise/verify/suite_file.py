@@ -100,7 +100,7 @@ def _parsed(path: Path) -> dict[str, Any]:
         raise _bad(path, f"not UTF-8 (byte {e.start + 1} is none)") from e
     try:
         return tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as e:
+    except (ValueError, RecursionError) as e:  # a number of more than 4300 digits is a plain ValueError
         line = _LINE.search(str(e))
         # What is missing "at end of document" is missing in its last line.
         where = f"{path}:{line[1] if line else max(1, len(text.splitlines()))}"

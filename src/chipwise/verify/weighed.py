@@ -43,6 +43,7 @@ def weighed(
         outcome,
         kept,
         said=said,
+        decode_spread_tokens_per_s=speed.decode.spread if speed else None,
     )
 
 
@@ -57,4 +58,5 @@ def weighed_reference(recipe: str, quality: Quality, *, size_bytes: int | None, 
         speed.prefill.value if speed else None,
         right=sum(row.reference or 0 for row in rows) / scored if scored else None,
         reference=True,
+        decode_spread_tokens_per_s=speed.decode.spread if speed else None,
     )

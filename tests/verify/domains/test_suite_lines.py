@@ -42,6 +42,15 @@ def test_an_answer_without_evidence_is_as_right(tmp_path: Path) -> None:
             assert case.misses(json.dumps({**call, "tool": "siren"})) != ()
 
 
+@pytest.mark.parametrize("count", [8, 9, 15, 21])
+def test_a_suite_has_as_many_cases_as_were_asked_for(count: int) -> None:
+    lines = domain_lines("vehicle", count)
+    assert len({line["id"] for line in lines}) == len(lines) == count
+    for kind in (Counter(line["dimension"] for line in lines), Counter(line["lang"] for line in lines)):
+        assert max(kind.values()) - min(kind.values()) <= (1 if len(kind) == 4 else 4)
+    assert {line["clean"] for line in lines if "clean" in line} <= {line["id"] for line in lines}
+
+
 def test_the_seed_decides() -> None:
     assert domain_lines("home", 40, 3) == domain_lines("home", 40, 3)
     one, other = (domain_lines("home", 40, seed) for seed in (3, 4))

@@ -19,6 +19,12 @@ def test_the_whole_answer() -> None:
     assert asked.misses("yes, sir") == ("is not Yes",)
 
 
+def test_what_only_forbids_asks_for_some_answer() -> None:
+    for asked in (Requirement(absent=("motorway",)), Requirement(calls=())):
+        assert asked.misses(" \n") == ("says nothing",)
+        assert asked.misses("by the river") == ()
+
+
 def test_calls_and_json() -> None:
     assert Requirement(calls=(ToolCall("a", {}),)).misses('{"tool":"a"}') == ()
     assert Requirement(calls=()).misses('{"tool":"a"}') != ()

@@ -38,7 +38,7 @@ def domain_lines(
 
     Args:
         domain: A name in ``generator.DOMAINS``.
-        count: Cases, LEAST to MOST; made a multiple of LEAST.
+        count: Cases, LEAST to MOST.
         seed: The same seed gives the same lines on every machine and Python version.
         bare: Whether to leave out the system text that names tools and format, for a model that was trained on them.
         record_lines: Lines of the long records.
@@ -50,14 +50,23 @@ def domain_lines(
         raise InputError(f"domain {domain!r} is unknown", remedy=f"choose one of {', '.join(DOMAINS)}")
     if not LEAST <= count <= MOST:
         raise InputError(f"a suite of {count} cases", remedy=f"ask for {LEAST} to {MOST}")
-    a_language = -(-count // LEAST)
-    drawn = generate(domain, 16 * a_language + 64, seed, "heldout")
+    drawn = generate(domain, 16 * -(-count // LEAST) + 64, seed, "heldout")
+    n_plain, n_rules, n_records, n_noisy = _shares(count, 4)
     plain, rules = (
-        [line for lang in LANGUAGES for line in _first(drawn, lang, rule, a_language, domain, bare)]
-        for rule in (False, True)
+        [
+            line
+            for lang, n in zip(LANGUAGES, _shares(of_kind, len(LANGUAGES)), strict=True)
+            for line in _first(drawn, lang, rule, n, domain, bare)
+        ]
+        for rule, of_kind in ((False, n_plain), (True, n_rules))
     )
-    records = list(_records(domain, a_language, seed, bare=bare, lines=record_lines))
-    return [*plain, *rules, *records, *noisy_lines([*plain, *rules], 2 * a_language, seed)]
+    records = list(_records(domain, n_records, seed, bare=bare, lines=record_lines))
+    return [*plain, *rules, *records, *noisy_lines([*plain, *rules], n_noisy, seed)]
+
+
+def _shares(count: int, parts: int) -> list[int]:
+    """A count in parts as even as can be, the larger first."""
+    return [(count + parts - 1 - i) // parts for i in range(parts)]
 
 
 def _first(drawn: Sequence[DomainCase], lang: str, rule: bool, count: int, domain: str, bare: bool) -> Iterator[Line]:
@@ -83,10 +92,10 @@ def _told(messages: Sequence[dict[str, str]], instructions: str) -> list[dict[st
     return [{"role": "system", "content": "\n".join([instructions, *said])}, *rest]
 
 
-def _records(domain: str, a_language: int, seed: int, *, bare: bool, lines: int) -> Iterator[Line]:
+def _records(domain: str, count: int, seed: int, *, bare: bool, lines: int) -> Iterator[Line]:
     draw = Draw(f"record/{domain}/{seed}")
-    for index in range(a_language):
-        for lang in LANGUAGES:
+    for index in range(-(-count // len(LANGUAGES))):
+        for lang in LANGUAGES[: count - index * len(LANGUAGES)]:
             record = draw_record(draw, domain, lang, lines)
             user = [{"role": "user", "content": record.text}]
             yield {

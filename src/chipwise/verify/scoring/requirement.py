@@ -22,7 +22,7 @@ class Requirement:
 
     Attributes:
         keywords: What it must reproduce.
-        absent: What it must not say.
+        absent: What it must not say; it must say something.
         exact: The whole answer, but for width, case, spaces and punctuation at its end; None if it may say more.
         calls: The tool calls it must make; None if none are asked for. ``()`` asks that it makes none.
         json: A JSON value it must hold, in one element; empty if none is asked for.
@@ -48,6 +48,9 @@ class Requirement:
         return tuple(dict.fromkeys(self._misses(answer)))
 
     def _misses(self, answer: str) -> Iterator[str]:
+        if not answer.strip() and not (self.keywords or self.exact or self.calls or self.json):
+            # A model that says nothing says nothing wrong, and does not do its job.
+            yield "says nothing"
         yield from missing_entities(self.keywords, answer, self.same)
         absent = set(missing_entities(self.absent, answer, self.same))
         yield from (f"says {text}" for text in self.absent if text not in absent)
