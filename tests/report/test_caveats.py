@@ -89,6 +89,8 @@ def test_a_reference_that_cannot_do_it_is_said() -> None:
     assert _said(Quality(ENOUGH, matrix=(row,))) == (
         "Keyword fidelity: the reference has 0 of 120 right, so there was little to lose."
     )
+    failed = Verdict.judge("keyword_fidelity_reference", 0.0, 0.5, "min")
+    assert caveats(replace(BARE, quality=Quality(ENOUGH, matrix=(row,)), verdicts=(failed,))) == ()
 
 
 def test_an_interval_that_reaches_beyond_a_limit_that_holds_is_explained() -> None:

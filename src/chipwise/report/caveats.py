@@ -57,7 +57,8 @@ def _of_dimensions(report: Report, quality: Quality) -> Iterator[str]:
         if row.label != "all" or row.reference is None:
             continue
         metric, label, _ = DIMENSIONS[row.dimension]
-        if 2 * row.reference < row.scored:
+        failed = any(one.metric == f"{metric}_reference" and one.outcome == "fail" for one in report.verdicts)
+        if 2 * row.reference < row.scored and not failed:
             yield f"{label}: the reference has {row.reference} of {row.scored} right, so there was little to lose."
         drop = next((one for one in report.verdicts if one.metric == f"{metric}_drop"), None)
         # Where the measured value decides, nothing is ruled out.
