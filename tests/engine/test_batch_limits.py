@@ -40,6 +40,13 @@ def test_refused(batch: Batch, message: str) -> None:
         LIMITS.check(batch)
 
 
+@pytest.mark.parametrize("used", [[0, 2], [1, 3], [1]])
+def test_rows_that_are_all_padding_or_longer_than_the_batch_are_refused(used: list[int]) -> None:
+    batch = Batch(0, np.ones((2, 2), int), np.zeros(2, int), "all", np.array(used))
+    with pytest.raises(EngineError, match="used"):
+        LIMITS.check(batch)
+
+
 @given(
     rows=st.integers(1, 3),
     count=st.integers(1, 4),

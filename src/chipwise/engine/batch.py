@@ -21,12 +21,15 @@ class Batch:
         tokens: Token ids, int64 ``[rows, n]``.
         past: Tokens already in each row's slot, int64 ``[rows]``; row r's new tokens get positions ``past[r] ..``.
         logits: ``last``: the logits after each row's last token; ``all``: after every token.
+        used: Tokens that each row really brings, int64 ``[rows]``, 1 or more; those behind are padding, whose logits
+            and KV mean nothing. None if there is no padding. A session may compute padding or leave it out.
     """
 
     first_slot: int
     tokens: npt.NDArray[np.int64]
     past: npt.NDArray[np.int64]
     logits: Literal["last", "all"] = "last"
+    used: npt.NDArray[np.int64] | None = None
 
     @property
     def rows(self) -> int:

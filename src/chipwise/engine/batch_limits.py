@@ -41,6 +41,9 @@ class BatchLimits:
             raise _error(f"tokens {list(tokens.shape)} and past {list(past.shape)}, not [rows, n] and [rows]")
         if not (np.issubdtype(tokens.dtype, np.integer) and np.issubdtype(past.dtype, np.integer)):
             raise _error(f"tokens of {tokens.dtype} and past of {past.dtype}, not integers")
+        used = batch.used
+        if used is not None and (used.shape != past.shape or used.min() < 1 or used.max() > batch.new_tokens):
+            raise _error(f"used {used.tolist()}, not 1 to {batch.new_tokens} for each of {batch.rows} rows")
         last = batch.first_slot + batch.rows - 1
         if batch.rows < 1 or batch.first_slot < 0 or last >= self.n_slots:
             raise _error(f"slots {batch.first_slot}..{last} of {self.n_slots}")

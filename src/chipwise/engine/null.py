@@ -79,6 +79,8 @@ class NullOptions:
         decode_s: Cost of a decode, in seconds a row.
         fail_steps: Steps, counted from 0, that raise EngineError.
         spoil_steps: What fills the logits of steps, counted from 0: NaN, infinity, 0.
+        max_draft_tokens: See ``ChecksDrafts``.
+        draft_s: Cost of each token of a decode behind a row's first, padding included, in seconds.
         clock: What the cost is spent on; None takes a new virtual clock.
     """
 
@@ -90,6 +92,8 @@ class NullOptions:
     decode_s: float = 0.0
     fail_steps: frozenset[int] = frozenset()
     spoil_steps: Mapping[int, float] = field(default_factory=dict)
+    max_draft_tokens: int = 0
+    draft_s: float = 0.0
     clock: Clock | None = None
 
 
@@ -118,6 +122,8 @@ class NullSession:
         self.max_context: Final = max_context
         self.vocab_size: Final = options.vocab_size
         self.max_step_tokens: Final = options.max_step_tokens
+        self.max_draft_tokens: Final = options.max_draft_tokens
+        self.max_draft_rows: Final = n_slots
         self._options = options
         # Row t of a step's logits is a window into this ramp: 0 at the next token, falling from there on.
         ramp = -options.slope * np.arange(options.vocab_size, dtype=np.float32)
@@ -192,9 +198,10 @@ class NullSession:
         self.closed = True
 
     def _spend(self, batch: Batch) -> None:
-        prefill = batch.rows == 1 and batch.new_tokens > 1
-        cost_s = batch.new_tokens * self._options.prefill_s if prefill else batch.rows * self._options.decode_s
-        self.clock.advance(cost_s)
+        options, extra = self._options, batch.rows * (batch.new_tokens - 1)
+        prefill = batch.rows == 1 and batch.new_tokens > 1 and batch.used is None
+        decode_s = batch.rows * options.decode_s + extra * options.draft_s
+        self.clock.advance(batch.new_tokens * options.prefill_s if prefill else decode_s)
 
     def _check(self, batch: Batch) -> None:
         if batch.first_slot < 0 or batch.first_slot + batch.rows > self.n_slots:

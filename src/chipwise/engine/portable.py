@@ -52,6 +52,8 @@ class PortableSession:
         self._prefill_tokens = _fixed(prefill.info.inputs["input_ids"][1])
         self._decode_tokens = _fixed(decode.info.inputs["input_ids"][1])
         self._decode_rows = _fixed(rows)
+        output_rows = decode.info.inputs.get("output_rows")
+        self._output_rows = None if output_rows is None else _fixed(output_rows[0])
         self.n_slots: Final = n_slots
         self.max_context: Final = max_context
         self.vocab_size: Final = prefill.info.vocab_size
@@ -66,12 +68,25 @@ class PortableSession:
         """See ``PaddedPrefill``."""
         return self._prefill_tokens or 1
 
+    @property
+    def max_draft_tokens(self) -> int:
+        """See ``ChecksDrafts``: a decode graph that takes one token a row, or gives one row of logits, checks none."""
+        most = self._decode_tokens or self.max_step_tokens
+        if self._output_rows is not None:
+            most = min(most, self._output_rows // self.max_draft_rows)
+        return max(0, most - 1)
+
+    @property
+    def max_draft_rows(self) -> int:
+        """See ``ChecksDrafts``."""
+        return self._decode_rows or self.n_slots
+
     def step(self, batch: Batch) -> StepOutput:
         """Run one step; see ``Session.step``."""
         if self._prefill is None or self._decode is None:
             raise EngineError("the session is closed")
         self._limits.check(batch)
-        if batch.new_tokens == 1 and batch.past.min() > 0:
+        if batch.past.min() > 0 and (batch.new_tokens == 1 or batch.used is not None):
             logits = self._decode_step(self._decode, batch.first_slot, batch.tokens, batch.past)
         else:
             rows = range(batch.rows)

@@ -86,6 +86,31 @@ class SavesSlots(Protocol):
         ...
 
 
+@runtime_checkable
+class ChecksDrafts(Protocol):
+    """A session that computes several tokens of a row over its past at once, with the logits after each.
+
+    So it can check what somebody guessed a row will say. Tokens that turn out wrong stay behind the row's past, where
+    the next step overwrites them. Sessions without it, whose graphs take one token a row, are never asked.
+    """
+
+    @property
+    def max_draft_tokens(self) -> int:
+        """The most tokens behind a row's first one; 0 if the graph takes none."""
+        ...
+
+    @property
+    def max_draft_rows(self) -> int:
+        """The most rows that one run computes if they bring several tokens each, padded to the longest."""
+        ...
+
+
+def draft_limits(session: Session) -> tuple[int, int]:
+    """The most draft tokens a row and rows of a step of a session, see ``ChecksDrafts``; zeros if it checks none."""
+    # By attributes: isinstance does not see what a wrapping session passes on.
+    return int(getattr(session, "max_draft_tokens", 0)), int(getattr(session, "max_draft_rows", 0))
+
+
 class Engine(Protocol):
     """A runtime that opens graphs."""
 

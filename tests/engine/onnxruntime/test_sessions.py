@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from chipwise.engine import Batch, Session
 from chipwise.engine.onnxruntime import OnnxRuntimeEngine
+from chipwise.engine.session import draft_limits
 from chipwise.errors import EngineError
 from tests.model.decoder.random_models import VOCAB, tokens
 from tests.model.decoder.sessions import (
@@ -52,6 +53,30 @@ def test_chunks_of_several_rows(session: Session) -> None:
     more = np.stack([sequence[9:15], sequence[4:10]])
     logits = session.step(Batch(0, more, np.array([9, 4]))).logits
     assert distance(logits, wanted[[14, 9]]) < TOLERANCE
+
+
+def test_drafts_are_checked_as_if_fed_one_by_one(session: Session, request: pytest.FixtureRequest) -> None:
+    """Rows of different lengths, padded; wrong tokens that lie behind a row's past are overwritten."""
+    tokens_a_row, rows = draft_limits(session)
+    if request.node.callspec.params["session"] == "static":
+        assert tokens_a_row == 0
+        return
+    wanted, sequence = golden("gemma3"), tokens()
+    pasts, used = np.array([9, 14][:rows]), np.array([4, 2][:rows])
+    for slot, past in enumerate(pasts):
+        feed(session, sequence, [int(past)], slot)
+    drafts = np.zeros((rows, 4), int)[: len(pasts)]
+    for row, (past, count) in enumerate(zip(pasts, used, strict=True)):
+        drafts[row, :count] = sequence[past : past + count]
+    for wrong in (True, False):
+        fed = drafts.copy()
+        fed[0, 2] = 3 if wrong else fed[0, 2]
+        logits = session.step(Batch(0, fed, pasts, "all", used)).logits
+        assert logits.shape == (len(pasts), 4, VOCAB)
+        for row, (past, count) in enumerate(zip(pasts, used, strict=True)):
+            right = 2 if wrong and row == 0 else count
+            assert distance(logits[row, :right], wanted[past : past + right]) < TOLERANCE
+    assert distance(session.step(_one(sequence[13], 13)).logits, wanted[13:14]) < TOLERANCE
 
 
 def test_rows_that_start_beside_rows_that_go_on(session: Session) -> None:

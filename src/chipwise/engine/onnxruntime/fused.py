@@ -41,10 +41,13 @@ class FusedSession:
         self.max_context: Final = max_context
         self.vocab_size: Final = info.vocab_size
         self.max_step_tokens: Final = min(_MAX_STEP_TOKENS, max_context)
+        self.max_draft_tokens: Final = self.max_step_tokens - 1
+        self.max_draft_rows: Final = 1  # as _row_by_row says
         self._limits = BatchLimits(n_slots, max_context, self.vocab_size, self.max_step_tokens)
         self._pool = KvPool(info.layers, n_slots, kv_heads, max_context, head_dim)
         self._bindings: dict[tuple[int, int], _Binding] = {}
         self._last_logits = np.zeros((n_slots, info.vocab_size), np.float32)
+        self._draft_logits = np.empty((0, info.vocab_size), np.float32)
 
     def step(self, batch: Batch) -> StepOutput:
         """Run one step; see ``Session.step``."""
@@ -58,7 +61,7 @@ class FusedSession:
             binding = self._bindings[key] = _Binding(session, self._pool, *key)
         logits = self._last_logits[: batch.rows]
         if batch.logits == "all" and batch.new_tokens > 1:
-            logits = np.empty((batch.new_tokens, self.vocab_size), np.float32)
+            logits = self._all_logits(batch)
         with stepping():
             binding.fill(batch, logits)
             session.run_with_iobinding(binding.io)
@@ -93,6 +96,14 @@ class FusedSession:
         if self._session is None:
             raise EngineError("the session is closed")
         return self._session
+
+    def _all_logits(self, batch: Batch) -> npt.NDArray[np.float32]:
+        """Room for the logits of one row's tokens; for drafts, which come every few milliseconds, always the same."""
+        if batch.used is None:
+            return np.empty((batch.new_tokens, self.vocab_size), np.float32)
+        if len(self._draft_logits) < batch.new_tokens:
+            self._draft_logits = np.empty((batch.new_tokens, self.vocab_size), np.float32)
+        return self._draft_logits[: batch.new_tokens]
 
     def _row_by_row(self, batch: Batch) -> StepOutput:
         """Many tokens of many rows: GroupQueryAttention takes new tokens over a past for one row only."""
