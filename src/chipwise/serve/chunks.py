@@ -29,6 +29,10 @@ class ChunkRule:
     unmeasured_tokens: int = 128
     whole_tokens: int = 1
 
+    def budget(self, *, alert: bool) -> float:
+        """How long a step may take, in seconds, while urgent requests are about or not."""
+        return min(self.budget_s, self.alert_budget_s) if alert else self.budget_s
+
     def size(
         self,
         remaining: int,
@@ -55,8 +59,7 @@ class ChunkRule:
         if emergency:
             size = max_step_tokens
         else:
-            budget_s = min(self.budget_s, self.alert_budget_s) if alert else self.budget_s
-            size = cost.tokens_within(budget_s, _LEAST_TOKENS, max_step_tokens) or most
+            size = cost.tokens_within(self.budget(alert=alert), _LEAST_TOKENS, max_step_tokens) or most
         if starts:
             size = max(size, min(self.whole_tokens, max_step_tokens))
         size = max(1, min(size, remaining))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 import llguidance
@@ -66,6 +66,25 @@ class GrammarState:
         if not (token in self._eos_ids and self._matcher.is_accepting()):
             self._matcher.consume_token(token)
             self._check()
+
+    def forced(self) -> bytes:
+        """The text that has to come next, whatever its tokens are; empty if there is a choice."""
+        return self._matcher.compute_ff_bytes()
+
+    def count_valid(self, tokens: Sequence[int]) -> int:
+        """How many of these tokens may come next, one after the other. The state stays as it is."""
+        return self._matcher.validate_tokens(list(tokens)) if tokens else 0
+
+    def after(self, tokens: Sequence[int]) -> GrammarState:
+        """The state behind some tokens that may come next; this one stays as it is.
+
+        Raises:
+            EngineError: They may not.
+        """
+        state = GrammarState(self._matcher.deep_copy(), self._vocab_size, self._eos_ids)
+        for token in tokens:
+            state.advance(token)
+        return state
 
     def _check(self) -> None:
         if self._matcher.is_error():

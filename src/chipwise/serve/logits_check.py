@@ -50,6 +50,19 @@ def faulty_rows(logits: npt.NDArray[np.float32]) -> dict[int, NumericFault]:
     return {row: kind for row, kind in enumerate(kinds) if kind is not None}
 
 
+def faulty_sequences(logits: npt.NDArray[np.float32], used: npt.NDArray[np.int64] | None) -> dict[int, NumericFault]:
+    """The same for a step with the logits of several tokens a sequence: one bad row spoils its sequence.
+
+    Args:
+        logits: float32 ``[rows, vocab]``, or ``[rows, n, vocab]``.
+        used: How many tokens of each row are not padding, int64 ``[rows]``; None if there is one each.
+    """
+    if used is None:
+        return faulty_rows(logits)
+    found = {row: faulty_rows(logits[row, :count]) for row, count in enumerate(used.tolist())}
+    return {row: next(iter(kinds.values())) for row, kinds in found.items() if kinds}
+
+
 def _kind(highest: float, lowest: float, vocab: int) -> NumericFault | None:
     if math.isnan(highest):
         return "nan"

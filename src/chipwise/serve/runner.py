@@ -12,18 +12,19 @@ import numpy.typing as npt
 from chipwise.engine.known_fault import explained
 from chipwise.errors import ChipwiseError, DeadlineError, EngineError
 from chipwise.serve.answer import Answer
+from chipwise.serve.chooser import Chooser
 from chipwise.serve.events import Failure, Finish, Outbox
 from chipwise.serve.limits import Limits
-from chipwise.serve.logits_check import SYMPTOMS, WORDS, faulty_rows
+from chipwise.serve.logits_check import SYMPTOMS, WORDS, faulty_sequences
 from chipwise.serve.metrics import Metrics, Outcome
 from chipwise.serve.request import Request
 from chipwise.serve.rescue import Rescue
-from chipwise.serve.sampling import Sampler
 from chipwise.serve.scheduler import NO_LIMITS, Scheduler, Step
 from chipwise.serve.scrub import scrub
 from chipwise.serve.sequence import Sequence
 from chipwise.serve.served_model import ServedModel
 from chipwise.serve.slots import Move
+from chipwise.serve.speculation.speculation import expose_speculation
 from chipwise.serve.ticket import Ticket
 from chipwise.serve.vocabulary import Vocabulary
 
@@ -58,7 +59,7 @@ class Runner:
         self._clock = clock
         self._limits = limits
         self._rescue = rescue
-        self._sampler = Sampler(model.session.vocab_size)
+        self._chooser = Chooser(model.session.vocab_size, scheduler, metrics, clock)
         self._lock = threading.Lock()
         self._live: dict[Sequence, Ticket] = {}
         self._cancelled: set[Ticket] = set()
@@ -90,6 +91,8 @@ class Runner:
             "chipwise_parkings", "Requests that gave way and kept their KV.", lambda: scheduler.n_displaced[0]
         )
         metrics.tally("chipwise_evictions", "Requests that gave way and lost it.", lambda: scheduler.n_displaced[1])
+        if (speculation := scheduler.speculation) is not None:
+            expose_speculation(metrics, speculation)
         metrics.watch("chipwise_slots", "KV slots.", lambda: self._session.n_slots)
         metrics.watch("chipwise_kv_used_tokens", "Tokens in the KV slots held.", self._kv_tokens)
 
@@ -102,6 +105,8 @@ class Runner:
         answer = Answer(request, self._vocabulary, self._eos_ids)
         constraint = None if request.grammar is None else request.grammar.start()
         ticket = Ticket(Sequence(request), answer, outbox, request.sampling.generator(), constraint)
+        if self._scheduler.speculation is not None:
+            ticket.sequence.drafter = self._scheduler.speculation.drafter(constraint)
         with self._lock:
             self._scheduler.submit(ticket.sequence, self._limits())
             self._live[ticket.sequence] = ticket
@@ -163,14 +168,17 @@ class Runner:
         tickets = [self._live[sequence] for sequence in step.sequences]
         if step.chooses:
             sound = [(row, ticket) for row, ticket in enumerate(tickets) if row not in faults]
-            ends = [(ticket, self._choose(ticket, logits[row])) for row, ticket in sound]
+            ends = [
+                (ticket, self._chooser.choose(ticket, step.logits(logits, row), step.draft(row)))
+                for row, ticket in sound
+            ]
             moves += self._end([(ticket, end) for ticket, end in ends if end is not None])
         moves += self._lose([(tickets[row], error) for row, error in faults.items()])
         self._move(moves)
 
     def _faults(self, step: Step, logits: npt.NDArray[np.float32]) -> dict[int, EngineError]:
         """The rows that hold no logits, and what to say of them. Nobody takes over what their slots hold."""
-        kinds = faulty_rows(logits)
+        kinds = faulty_sequences(logits, step.batch.used)
         if not kinds:
             return {}
         with self._lock:
@@ -202,35 +210,6 @@ class Runner:
                 self._metrics.over("error")
                 ticket.outbox(Failure(error))
         return moves
-
-    def _choose(self, ticket: Ticket, logits: npt.NDArray[np.float32]) -> Finish | Failure | None:
-        """Choose a request's next token and send its text; how the request ends, if it does."""
-        request, answer = ticket.sequence.request, ticket.answer
-        n_top, constraint = request.sampling.logprobs, ticket.constraint
-        try:
-            allowed = None if constraint is None else constraint.allowed()
-            token = self._sampler.sample(logits, request.sampling, ticket.chance, allowed)
-            if constraint is not None:
-                constraint.advance(token)
-        except EngineError as e:
-            return Failure(e)
-        logprobs = None if n_top is None else self._sampler.logprobs(logits, token, n_top)
-        self._count_token(ticket)
-        piece = answer.push(token, logprobs, complete=constraint is not None and constraint.complete)
-        if piece is not None:
-            ticket.outbox(piece)
-        if answer.finish_reason is not None:
-            return Finish(answer.finish_reason, len(request.prompt), answer.n_tokens, ticket.sequence.cached)
-        self._scheduler.feed(ticket.sequence, token)
-        return None
-
-    def _count_token(self, ticket: Ticket) -> None:
-        now_s, last_s = self._clock(), ticket.last_token_s
-        ticket.last_token_s = now_s
-        if last_s is None:
-            self._metrics.first_token(now_s - ticket.sequence.request.arrived_s)
-        else:
-            self._metrics.next_token(now_s - last_s)
 
     def _take_cancelled(self) -> list[Ticket]:
         with self._lock:

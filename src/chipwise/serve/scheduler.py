@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from chipwise.engine.batch import Batch
 from chipwise.serve.ageing import Ageing
@@ -18,6 +19,8 @@ from chipwise.serve.priority import Priority
 from chipwise.serve.roster import Roster
 from chipwise.serve.sequence import Sequence
 from chipwise.serve.slots import Move
+from chipwise.serve.speculation.draft import NO_DRAFT, Draft
+from chipwise.serve.speculation.speculation import Speculation
 from chipwise.serve.step_cost import StepCost
 from chipwise.serve.waiting_room import WaitingRoom
 
@@ -34,6 +37,7 @@ class Step:
         sequences: The sequence of each row.
         chooses: Whether each row's logits are the next token's: false for a part of a prompt that is not its end.
         moves: What is to be copied before it runs.
+        drafts: Of a decode that checks guesses, each row's, which follows its one token and may be empty; else nothing.
     """
 
     kind: Literal["prefill", "decode"]
@@ -41,6 +45,15 @@ class Step:
     sequences: tuple[Sequence, ...]
     chooses: bool
     moves: tuple[Move, ...] = ()
+    drafts: tuple[Draft, ...] = ()
+
+    def draft(self, row: int) -> Draft:
+        """What is guessed of a row; mostly nothing."""
+        return self.drafts[row] if self.drafts else NO_DRAFT
+
+    def logits(self, logits: npt.NDArray[np.float32], row: int) -> npt.NDArray[np.float32]:
+        """A row's part of the logits that the session gave for the batch, float32 ``[1 + len(draft), vocab]``."""
+        return logits[row, : 1 + len(self.drafts[row])] if self.drafts else logits[row : row + 1]
 
 
 @dataclass(frozen=True)
@@ -73,10 +86,24 @@ class Scheduler:
     and never two chunks in a row: a running stream waits for one chunk at most.
 
     The cycle is ``expired``, ``schedule``, the step's moves, the step, ``advance``, then for every row that chooses
-    ``feed`` or ``release``; the moves these return are run on the session in their order.
+    ``feed`` or ``release``; the moves these return are run on the session in their order. A row with a draft goes on
+    with ``feed`` as long as ``confirm`` says so, and with ``checked``.
+
+    Args:
+        n_slots: KV slots.
+        max_step_tokens: The most tokens a row of a step.
+        rules: How it decides.
+        speculation: Plans drafts; None if there are none.
     """
 
-    def __init__(self, *, n_slots: int, max_step_tokens: int, rules: SchedulerRules | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        n_slots: int,
+        max_step_tokens: int,
+        rules: SchedulerRules | None = None,
+        speculation: Speculation | None = None,
+    ) -> None:
         rules = rules or SchedulerRules()
         bounds = rules.max_waiting or {}
         unbounded = 1 << 62
@@ -88,6 +115,7 @@ class Scheduler:
         self._roster = Roster(
             n_slots, self._room, self._shares, rules.ageing, rules.max_running, rules.reserved, rules.least_reused
         )
+        self.speculation = speculation
         self.cost = StepCost()
         self._decode_is_due = False
         self._serial = 0
@@ -164,12 +192,12 @@ class Scheduler:
         """
         moves = tuple(self._roster.arrange(now_s, limits))
         entering, decoding = self._roster.pool.entering, self._roster.pool.decoding
+        alert = self._urgent_s is not None and now_s - self._urgent_s < self._chunks.alert_for_s
         if entering and not (self._decode_is_due and self._has_equal(entering)):
             self._decode_is_due = True
-            alert = self._urgent_s is not None and now_s - self._urgent_s < self._chunks.alert_for_s
             return self._prefill(entering, moves, alone=not decoding, alert=alert)
         self._decode_is_due = False
-        return self._decode(moves) if decoding else None
+        return self._decode(moves, self._chunks.budget(alert=alert)) if decoding else None
 
     def advance(self, step: Step, duration_s: float | None = None) -> list[Move]:
         """The step has run: its tokens are in the slots, and whoever has all of them in decodes from now on.
@@ -181,12 +209,13 @@ class Scheduler:
         weight = PROMPT_WEIGHT if step.kind == "prefill" else GENERATED_WEIGHT
         if step.kind == "prefill":
             self._roster.contents.fed(step.sequences[0], int(step.batch.past[0]), step.batch.new_tokens)
+        # Of a draft's tokens, those that are confirmed count, later.
+        fed = 1 if step.drafts else step.batch.new_tokens
         for sequence in step.sequences:
-            sequence.past += step.batch.new_tokens
-            self._shares.charge(sequence.request.client, step.batch.new_tokens, weight)
+            sequence.past += fed
+            self._shares.charge(sequence.request.client, fed, weight)
         if duration_s is not None:
-            size = step.batch.new_tokens if step.kind == "prefill" else step.batch.rows
-            self.cost.learn(step.kind, size, duration_s)
+            self._learn(step, duration_s)
         if step.kind == "decode" or not step.chooses:
             return []
         return self._roster.start_decoding()
@@ -202,6 +231,19 @@ class Scheduler:
     def feed(self, sequence: Sequence, token: int) -> None:
         """A token was chosen: it is fed in the sequence's next step."""
         sequence.append(token)
+
+    def confirm(self, sequence: Sequence, guessed: int) -> bool:
+        """Whether the token that was just fed is the guessed one, whose KV is in its slot already."""
+        if sequence.tokens[sequence.known - 1] != guessed:
+            return False
+        sequence.past += 1
+        self._shares.charge(sequence.request.client, 1, GENERATED_WEIGHT)
+        return True
+
+    def checked(self, sequence: Sequence, draft: Draft, right: int) -> None:
+        """A draft was checked: so many of its first tokens were right."""
+        if self.speculation is not None:
+            self.speculation.checked(sequence, draft, right)
 
     def release(self, *sequences: Sequence, now_s: float | None = None) -> list[Move]:
         """These are over, whether they ran or waited. Sequences that are over already are passed over.
@@ -249,7 +291,16 @@ class Scheduler:
         batch = Batch(slot, sequence.tokens[None, start : start + size], past)
         return Step("prefill", batch, (sequence,), chooses=size == sequence.remaining, moves=moves)
 
-    def _decode(self, moves: tuple[Move, ...]) -> Step:
+    def _learn(self, step: Step, duration_s: float) -> None:
+        batch, plain_s = step.batch, self.cost.predict_s("decode", step.batch.rows)
+        if step.kind == "prefill":
+            self.cost.learn("prefill", batch.new_tokens, duration_s)
+        elif not step.drafts:
+            self.cost.learn("decode", batch.rows, duration_s)
+        elif plain_s is not None:
+            self.cost.learn("draft", batch.rows * (batch.new_tokens - 1), max(0.0, duration_s - plain_s))
+
+    def _decode(self, moves: tuple[Move, ...], budget_s: float) -> Step:
         sequences = tuple(self._roster.pool.decoding)
         rows = len(sequences)
         for row, sequence in enumerate(sequences):
@@ -257,4 +308,18 @@ class Scheduler:
                 raise RuntimeError("a sequence was neither fed nor released after its last step")
             self._tokens[row, 0] = sequence.tokens[sequence.past]
             self._past[row] = sequence.past
-        return Step("decode", Batch(0, self._tokens[:rows], self._past[:rows]), sequences, chooses=True, moves=moves)
+        batch = Batch(0, self._tokens[:rows], self._past[:rows])
+        drafts = () if self.speculation is None else tuple(self.speculation.plan(sequences, self.cost, budget_s))
+        if not any(drafts):
+            return Step("decode", batch, sequences, chooses=True, moves=moves)
+        return Step("decode", _with_drafts(batch, drafts), sequences, chooses=True, moves=moves, drafts=drafts)
+
+
+def _with_drafts(batch: Batch, drafts: tuple[Draft, ...]) -> Batch:
+    """Each row's guess behind its token, padded to the longest."""
+    used = np.array([1 + len(draft) for draft in drafts], np.int64)
+    tokens = np.zeros((batch.rows, used.max()), np.int64)
+    tokens[:, :1] = batch.tokens
+    for row, draft in enumerate(drafts):
+        tokens[row, 1 : used[row]] = draft.tokens
+    return Batch(batch.first_slot, tokens, batch.past, "all", used)

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from chipwise.serve.priority import Priority
 from chipwise.serve.request import Request
+from chipwise.serve.speculation.drafter import Drafter
 
 
 @dataclass(eq=False)
@@ -28,6 +29,8 @@ class Sequence:
         level_until: Up to how many known tokens it counts so; then it is its priority again.
         serial: Its place in the order of arrival.
         turned: Whether its ring has turned since it got its slot, so that its tokens are not those that the slot holds.
+        said: Tokens that were generated.
+        drafter: Guesses how it goes on; None if nobody does.
     """
 
     request: Request
@@ -42,6 +45,8 @@ class Sequence:
     level_until: int = 0
     serial: int = 0
     turned: bool = False
+    said: int = 0
+    drafter: Drafter | None = None
 
     def __post_init__(self) -> None:
         """Take the room for the answer at once: a token allocates nothing."""
@@ -68,6 +73,7 @@ class Sequence:
             self.turned = True
         self.tokens[self.known] = token
         self.known += 1
+        self.said += 1
 
     def _fill(self, tokens: npt.NDArray[np.int64], room: int) -> None:
         self.tokens = np.empty(room, np.int64)

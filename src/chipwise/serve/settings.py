@@ -21,6 +21,7 @@ class ServeSettings:
         max_body_bytes: The largest request body that is read.
         body_timeout_s: How long a body may take to arrive.
         request_timeout_s: How long an answer may take, waiting included; None for as long as it takes.
+        speculate: Whether the next tokens are guessed where that pays; it changes no answer.
         sinks: Tokens that stay when an answer outgrows its slot and the oldest give way; None ends it there.
         kept_prompts: Folder of the KV that outlives the server; None keeps none.
         grace_s: How long requests may go on once the server is told to end.
@@ -36,6 +37,7 @@ class ServeSettings:
     max_body_bytes: int = 8 << 20
     body_timeout_s: float = 30.0
     request_timeout_s: float | None = None
+    speculate: bool = True
     sinks: int | None = None
     kept_prompts: Path | None = None
     grace_s: float = 30.0

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
-Kind = Literal["prefill", "decode"]
+Kind = Literal["prefill", "decode", "draft"]
 
 # A step weighs half as much once this many others have followed: boards heat up and clocks change.
 _HALF_LIFE_STEPS = 32
@@ -57,12 +57,15 @@ class _Line:
 
 @dataclass
 class StepCost:
-    """What steps cost: a prefill by its tokens, a decode by its rows. The durations are passed in."""
+    """What steps cost: a prefill by its tokens, a decode by its rows. The durations are passed in.
 
-    _lines: dict[Kind, _Line] = field(default_factory=lambda: {"prefill": _Line(), "decode": _Line()})
+    ``draft`` is what a decode takes longer when it checks guessed tokens, by their number, padding included.
+    """
+
+    _lines: dict[Kind, _Line] = field(default_factory=lambda: {kind: _Line() for kind in get_args(Kind)})
 
     def learn(self, kind: Kind, size: int, duration_s: float) -> None:
-        """A step of ``size`` tokens (prefill) or rows (decode) took this long."""
+        """A step of ``size`` tokens (prefill, draft) or rows (decode) took this long."""
         if size > 0 and duration_s >= 0:
             self._lines[kind].learn(size, duration_s)
 

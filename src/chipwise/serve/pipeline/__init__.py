@@ -1,1 +1,0 @@
-"""Pipelines: stages side by side in threads of their own, for models that answer in one run."""
