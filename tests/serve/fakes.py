@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from tokenizers import AddedToken, decoders, pre_tokenizers
@@ -10,9 +10,13 @@ from tokenizers import Tokenizer as FastTokenizer
 from tokenizers.models import BPE
 
 from chipwise.engine import Batch
+from chipwise.engine.graph_session import Arrays
 from chipwise.engine.null import NullOptions, NullSession
+from chipwise.engine.text_encoder import TextEncoder
+from chipwise.errors import EngineError
 from chipwise.model.chat_template import ChatTemplate
 from chipwise.model.tokenizer import SpecialTokens, Tokenizer
+from chipwise.serve.served_encoder import ServedEncoder
 from chipwise.serve.served_model import ServedModel
 
 BOS, EOS = 256, 257
@@ -50,6 +54,46 @@ def null_model(
     session = NullSession(n_slots, max_context, NullOptions(**{"vocab_size": VOCAB, **options}))
     template = ChatTemplate(TEMPLATE) if chat else None
     return ServedModel("null-bytes", session, byte_tokenizer(add_bos=add_bos), template, 1_700_000_000, "fp_test")
+
+
+class NullEncoder:
+    """A graph session whose hidden state is a row of a table for each token.
+
+    Args:
+        fail_runs: Runs, counted from 0, that raise EngineError.
+        gate: Called in each run with the ids it was given.
+    """
+
+    input_names = ("input_ids", "attention_mask")
+    output_names = ("last_hidden_state",)
+
+    def __init__(self, *, fail_runs: Sequence[int] = (), gate: Callable[[np.ndarray], None] = lambda ids: None) -> None:
+        self.table = np.random.default_rng(5).normal(size=(VOCAB, 6)).astype(np.float32)
+        self.runs: list[tuple[int, ...]] = []
+        self.closed = False
+        self._fail_runs, self._gate = set(fail_runs), gate
+
+    def run(self, feed: Arrays) -> dict[str, np.ndarray]:
+        ids, number = feed["input_ids"], len(self.runs)
+        self.runs.append(ids.shape)
+        self._gate(ids)
+        if number in self._fail_runs:
+            raise EngineError(f"run {number} fails as told")
+        return {"last_hidden_state": self.table[ids]}
+
+    def close(self) -> None:
+        self.closed = True
+
+    def vector(self, text: str) -> np.ndarray:
+        """What a text's vector must be."""
+        return self.table[list(text.encode())].mean(axis=0)
+
+
+def null_encoder(max_tokens: int = 64, **options) -> ServedEncoder:
+    """A null encoder of bytes."""
+    session = NullEncoder(**options)
+    tokenizer = byte_tokenizer()
+    return ServedEncoder("null-encoder", session, TextEncoder(session, "null"), tokenizer, 6, max_tokens, 1_700_000_001)
 
 
 def says(text: str, *, after: str = "\n", then_end: bool = True):

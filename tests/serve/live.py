@@ -11,12 +11,15 @@ from dataclasses import dataclass
 import httpx
 
 from chipwise.engine.null import NullSession
+from chipwise.serve.assembly import Served, make_site
 from chipwise.serve.hardware import Hardware
 from chipwise.serve.http.app import create_app
 from chipwise.serve.http.keys import Keys
 from chipwise.serve.http.service import Service
+from chipwise.serve.http.site import Site
 from chipwise.serve.http_server import HttpServer
 from chipwise.serve.listener import bind, listen, url_of
+from chipwise.serve.served_encoder import ServedEncoder
 from chipwise.serve.served_model import ServedModel
 from chipwise.serve.server import keep_prompts, make_service
 from chipwise.serve.settings import ServeSettings
@@ -31,6 +34,7 @@ class Live:
     service: Service
     server: HttpServer
     thread: threading.Thread
+    site: Site
 
     @property
     def session(self) -> NullSession:
@@ -65,17 +69,25 @@ class Live:
 
 @contextmanager
 def live(
-    model: ServedModel, *, keys: Keys | None = None, hardware: Hardware | None = None, **settings
+    model: ServedModel | None,
+    *,
+    encoder: ServedEncoder | None = None,
+    keys: Keys | None = None,
+    hardware: Hardware | None = None,
+    **settings,
 ) -> Iterator[Live]:
-    """Serve a model on a free port; at the end let the server go, whatever it still does."""
+    """Serve models on a free port; at the end let the server go, whatever it still does."""
     chosen = ServeSettings(port=0, **settings)
     listener = bind(chosen.host, chosen.port)
-    service = make_service(model, chosen, when_broken=lambda: server.leave(), keys=keys, hardware=hardware)
+    service = None
+    if model is not None:
+        service = make_service(model, chosen, when_broken=lambda: server.leave(), keys=keys, hardware=hardware)
+    site = make_site(chosen, service, Served(model, encoder), keys=keys)
     ready = threading.Event()
     server = HttpServer(
-        create_app(service), service.loop, grace_s=chosen.grace_s, on_ready=ready.set, on_drain=lambda: None
+        create_app(site), site.worker, grace_s=chosen.grace_s, on_ready=ready.set, on_drain=lambda: None
     )
-    service.loop.start()
+    site.worker.start()
     listen(listener)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     url = url_of(listener)
@@ -84,10 +96,10 @@ def live(
     try:
         # One client: making each its TLS settings takes longer than a request.
         with httpx.Client(base_url=url, verify=False, timeout=10) as client:
-            yield Live(url, client, service, server, thread)
+            yield Live(url, client, service, server, thread, site)
     finally:
         server.force_exit = True
         server.leave()
         thread.join(10)
-        assert service.loop.stop(10)
+        assert site.worker.stop(10)
         assert not thread.is_alive()

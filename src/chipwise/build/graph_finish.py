@@ -19,6 +19,7 @@ from chipwise.build.samples import Samples
 from chipwise.build.stored import WEIGHTS, StoredWeight, relocate
 from chipwise.bundle import BundleWriter, EngineSpec, GraphTest, Manifest, ModelInfo, record_graph_test
 from chipwise.bundle.manifest import GRAPH, TEST_INPUTS, TEST_OUTPUTS
+from chipwise.model.config import EncoderConfig
 from chipwise.model.model import Model
 from chipwise.report.report import NotRun, Step
 
@@ -84,11 +85,19 @@ def _self_test(graph: GraphFile, found: GraphResult, threads: int) -> tuple[Grap
 
 def described(graph: ir.Model, model: Model) -> dict[str, Any]:
     """What a user of the bundle must know of the graph."""
+    config = model.config
     return {
-        "arch": model.config.arch if model.config else "graph",
+        "arch": config.arch if config else "graph",
         "inputs": {str(value.name): _shape(value) for value in graph.graph.inputs},
         "outputs": {str(value.name): _shape(value) for value in graph.graph.outputs},
+        **(_limits(config) if isinstance(config, EncoderConfig) else {}),
     }
+
+
+def _limits(config: EncoderConfig) -> dict[str, Any]:
+    """How long the texts of an encoder may be, in tokens: what it has positions for, and what it was trained for."""
+    trained = config.extra.get("max_seq_length")
+    return {"max_positions": config.max_positions, **({"max_seq_length": trained} if trained else {})}
 
 
 def _shape(value: ir.Value) -> list[int | str]:

@@ -13,6 +13,7 @@ import click
 
 from chipwise.cli.board_options import board_options, board_settings
 from chipwise.cli.numbers import CONTEXT, SLOTS, THREADS
+from chipwise.serve.assembly import Served
 from chipwise.serve.hardware import Hardware
 from chipwise.serve.http.keys import read_keys
 from chipwise.serve.served_model import ServedModel
@@ -41,6 +42,11 @@ def _finite(_: click.Context, option: click.Parameter, value: float | None) -> f
     "--context",
     type=CONTEXT,
     help="Tokens of a prompt and its answer.  [default: the model's limit, 4096 at most]",
+)
+@click.option(
+    "--embeddings",
+    type=click.Path(path_type=Path),
+    help="Bundle of an encoder that is served beside it, for /v1/embeddings.  [default: none]",
 )
 @click.option("--threads", type=THREADS, help="Threads of the engine.  [default: the engine's choice]")
 @click.option(
@@ -112,6 +118,7 @@ def serve(
     port: int,
     slots: int,
     context: int | None,
+    embeddings: Path | None,
     threads: int | None,
     fallback: FallbackMode,
     queue: int,
@@ -125,7 +132,7 @@ def serve(
     grace: float,
     **board: Any,
 ) -> None:
-    """Serve the bundle at BUNDLE to OpenAI clients.
+    """Serve the bundle at BUNDLE to OpenAI clients: a language model, or an encoder of texts.
 
     Every byte is checked and the self-test run first. Ctrl-C lets running requests finish; a second one quits at once.
     """
@@ -158,16 +165,27 @@ def serve(
         keys=keys,
         board=watched,
         announcer=announcer,
+        embeddings=embeddings,
     )
     click.echo("stopped")
 
 
-def _say_ready(model: ServedModel, url: str, *, slots: int) -> None:
-    click.echo(f"serving {model.name}: {slots} requests at once, {model.session.max_context} tokens each")
-    if model.emulates:
-        click.echo(f"this bundle emulates {model.emulates}'s arithmetic on this machine: its speed is not the chip's")
-    click.echo(f"ready at {url}/v1, for any OpenAI client; live page at {url}/; metrics at {url}/metrics; ask it with")
-    click.echo(f"  {_curl(model, url)}")
+def _say_ready(served: Served, url: str, *, slots: int) -> None:
+    chat, encoder, pages = served.chat, served.encoder, ""
+    if chat is not None:
+        click.echo(f"serving {chat.name}: {slots} requests at once, {chat.session.max_context} tokens each")
+        pages = f"live page at {url}/; "
+        if chat.emulates:
+            click.echo(
+                f"this bundle emulates {chat.emulates}'s arithmetic on this machine: its speed is not the chip's"
+            )
+    if encoder is not None:
+        click.echo(f"serving {encoder.name}: embeddings of {encoder.width}, texts of {encoder.max_tokens} tokens")
+    click.echo(f"ready at {url}/v1, for any OpenAI client; {pages}metrics at {url}/metrics; ask it with")
+    if chat is not None:
+        click.echo(f"  {_curl(chat, url)}")
+    if encoder is not None:
+        click.echo(f"  {_curl_line(url, 'embeddings', {'model': encoder.name, 'input': 'Hello!'})}")
 
 
 def _curl(model: ServedModel, url: str) -> str:
@@ -175,7 +193,11 @@ def _curl(model: ServedModel, url: str) -> str:
         path, asked = "completions", {"prompt": "Once upon a time", "max_tokens": 32}
     else:
         path, asked = "chat/completions", {"messages": [{"role": "user", "content": "Hello!"}]}
-    body = json.dumps({"model": model.name, **asked}, ensure_ascii=False)
+    return _curl_line(url, path, {"model": model.name, **asked})
+
+
+def _curl_line(url: str, path: str, fields: dict[str, Any]) -> str:
+    body = json.dumps(fields, ensure_ascii=False)
     return f"curl {url}/v1/{path} -H 'Content-Type: application/json' -d {shlex.quote(body)}"
 
 

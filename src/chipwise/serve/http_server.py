@@ -13,8 +13,8 @@ import uvicorn
 from starlette.applications import Starlette
 
 from chipwise.errors import UnavailableError
+from chipwise.serve.crew import Worker
 from chipwise.serve.http_protocol import HttpProtocol
-from chipwise.serve.lanes import Lanes
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 # Once all answers are complete: how long clients may take to read them.
@@ -35,7 +35,7 @@ class HttpServer(uvicorn.Server):
     def __init__(
         self,
         app: Starlette,
-        loop: Lanes,
+        worker: Worker,
         *,
         grace_s: float,
         on_ready: Callable[[], None],
@@ -54,7 +54,7 @@ class HttpServer(uvicorn.Server):
                 timeout_graceful_shutdown=_READ_S,
             )
         )
-        self._loop = loop
+        self._worker = worker
         self._grace_s = grace_s
         self._on_ready = on_ready
         self._on_drain = on_drain
@@ -99,16 +99,16 @@ class HttpServer(uvicorn.Server):
                 self._asyncio.call_soon_threadsafe(call)
 
     def _drain(self) -> None:
-        if self._loop.draining:
+        if self._worker.draining:
             return
         loop = asyncio.get_running_loop()
         self._release_signals(loop)
-        self._loop.drain(self.leave)
+        self._worker.drain(self.leave)
         loop.call_later(self._grace_s, self._end_grace)
         self._on_drain()
 
     def _end_grace(self) -> None:
-        self._loop.abort(UnavailableError("the server shut down before the answer was complete"))
+        self._worker.abort(UnavailableError("the server shut down before the answer was complete"))
         # The abort takes effect after the step that runs; one that hangs is not waited for.
         asyncio.get_running_loop().call_later(_LAST_STEP_S, self._leave)
 

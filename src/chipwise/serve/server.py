@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, replace
-from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Literal
@@ -19,7 +18,9 @@ from chipwise.bundle import Bundle, open_bundle
 from chipwise.engine.session import PaddedPrefill, Session
 from chipwise.errors import BundleError, ChipwiseError, EngineError, InputError
 from chipwise.files import sha256_bytes
+from chipwise.serve.assembly import Served, make_site
 from chipwise.serve.board_option import BoardSettings, open_board
+from chipwise.serve.bundle_facts import created_s
 from chipwise.serve.chunks import ChunkRule
 from chipwise.serve.grammar import Grammars
 from chipwise.serve.hardware import Hardware
@@ -39,6 +40,7 @@ from chipwise.serve.priority import Priority
 from chipwise.serve.rescue import Rescue, expose_rescue
 from chipwise.serve.runner import Runner
 from chipwise.serve.scheduler import NO_LIMITS, Scheduler, SchedulerRules
+from chipwise.serve.served_encoder import holds_encoder, open_encoder
 from chipwise.serve.served_model import ServedModel
 from chipwise.serve.settings import ServeSettings
 from chipwise.serve.speculation.speculation import Speculation, make_speculation
@@ -65,12 +67,12 @@ class Announcer:
     """Whom the server tells how it goes.
 
     Attributes:
-        ready: Called with the model and the base URL once requests are answered.
+        ready: Called with the models and the base URL once requests are answered.
         board: Called with the hardware that is watched, before that.
         draining: Called when the server was told to end.
     """
 
-    ready: Callable[[ServedModel, str], None] = _nothing
+    ready: Callable[[Served, str], None] = _nothing
     board: Callable[[Hardware], None] = _nothing
     draining: Callable[[], None] = _nothing
 
@@ -86,6 +88,7 @@ def serve(
     keys: Keys | None = None,
     board: BoardSettings | None = None,
     announcer: Announcer | None = None,
+    embeddings: Path | None = None,
 ) -> None:
     """Serve a bundle until SIGINT or SIGTERM. To be called in the main thread, once a process.
 
@@ -99,25 +102,37 @@ def serve(
         keys: Who may ask; None lets everybody.
         board: The board that is watched; None watches none.
         announcer: Whom to tell.
+        embeddings: The bundle of an encoder that is served beside it; None for none, unless the bundle is one itself.
 
     Raises:
-        InputError: There is no such board, its clock may not be set, or there is no fallback to be resident.
+        InputError: There is no such board, its clock may not be set, there is no fallback to be resident, or both
+            bundles are of encoders.
         PortInUseError: The port is taken. Nothing has been loaded then.
         BundleError: The bundle is not sound, or holds nothing to serve.
         EngineError: The model cannot be loaded, or the server broke.
     """
     with closing(bind(settings.host, settings.port)) as listener:
         slots = n_slots + settings.reserved_slots + settings.parking_slots
-        model = open_model(path, n_slots=slots, max_context=max_context, threads=threads, fallback=fallback)
+        bundle, encoder = open_bundle(path), None
+        if holds_encoder(bundle):
+            if embeddings is not None:
+                raise InputError("both bundles hold encoders", where="--embeddings", remedy="leave one of them out")
+            run_server(Served(encoder=open_encoder(bundle, threads=threads)), listener, settings, announcer, keys)
+            return
+        model = _model_of(bundle, n_slots=slots, max_context=max_context, threads=threads, fallback=fallback)
+        if embeddings is not None:
+            encoder = open_encoder(open_bundle(embeddings), threads=threads)
+            if encoder.name == model.name:
+                raise InputError(f"both bundles are named {model.name!r}", where="--embeddings", remedy="rename one")
         # What was loaded stays: the collector need not walk it between two tokens.
         gc.collect()
         gc.freeze()
         if board is None:
-            run_server(model, listener, settings, announcer, keys)
+            run_server(Served(model, encoder), listener, settings, announcer, keys)
             return
-        with open_board(model, board, slots - settings.parking_slots) as (served, hardware):
+        with open_board(model, board, slots - settings.parking_slots) as (watched, hardware):
             (announcer or Announcer()).board(hardware)
-            run_server(served, listener, settings, announcer, keys, hardware)
+            run_server(Served(watched, encoder), listener, settings, announcer, keys, hardware)
 
 
 def open_model(
@@ -130,11 +145,18 @@ def open_model(
         BundleError: It is not sound, or has no tokenizer.
         EngineError: Its model cannot be loaded.
     """
-    bundle = open_bundle(path)
+    return _model_of(open_bundle(path), n_slots=n_slots, max_context=max_context, threads=threads, fallback=fallback)
+
+
+def _model_of(
+    bundle: Bundle, *, n_slots: int, max_context: int | None, threads: int | None, fallback: FallbackMode
+) -> ServedModel:
     tokenizer, manifest = bundle.tokenizer, bundle.manifest
     if tokenizer is None:
         raise BundleError(
-            "the bundle has no tokenizer, so it cannot answer text", where=str(path), remedy="serve a language model"
+            "the bundle has no tokenizer, so it cannot answer text",
+            where=str(bundle.path),
+            remedy="serve a language model",
         )
     context = _own_context(bundle) if max_context is None else max_context
     session = bundle.open_session(n_slots, context, threads=threads)
@@ -143,7 +165,7 @@ def open_model(
         session=session,
         tokenizer=tokenizer,
         chat_template=bundle.chat_template,
-        created_s=_created_s(bundle),
+        created_s=created_s(bundle),
         fingerprint=f"fp_{sha256_bytes(manifest.to_json())[:10]}",
         emulates=manifest.emulates,
         reuses_prefixes=reuses_exactly(session),
@@ -168,39 +190,41 @@ def _fallback(bundle: Bundle, mode: FallbackMode, session: Session, threads: int
 
 
 def run_server(
-    model: ServedModel,
+    served: Served,
     listener: socket.socket,
     settings: ServeSettings,
     announcer: Announcer | None = None,
     keys: Keys | None = None,
     hardware: Hardware | None = None,
 ) -> None:
-    """Serve an open model on a bound socket until told to end; closes its session.
+    """Serve open models on a bound socket until told to end; closes their sessions.
 
     Raises:
         PortInUseError: The port was taken while the model loaded.
         EngineError: The serving loop broke.
     """
     tell = announcer or Announcer()
-    service = make_service(model, settings, when_broken=lambda: server.leave(), keys=keys, hardware=hardware)
+    service = None
+    if served.chat is not None:
+        service = make_service(served.chat, settings, when_broken=lambda: server.leave(), keys=keys, hardware=hardware)
+    site = make_site(settings, service, served, keys=keys)
     server = HttpServer(
-        create_app(service),
-        service.loop,
+        create_app(site),
+        site.worker,
         grace_s=settings.grace_s,
-        on_ready=lambda: tell.ready(model, url_of(listener)),
+        on_ready=lambda: tell.ready(served, url_of(listener)),
         on_drain=tell.draining,
     )
-    service.loop.start()
+    site.worker.start()
     try:
         listen(listener)
         server.run(sockets=[listener])
     finally:
-        if service.loop.stop(_LAST_STEP_S):
-            keep_prompts(service)
-            model.session.close()
-            if model.fallback is not None:
-                model.fallback.close()
-    if service.loop.broken is not None:
+        if site.worker.stop(_LAST_STEP_S):
+            if service is not None:
+                keep_prompts(service)
+            served.close()
+    if service is not None and service.loop.broken is not None:
         raise EngineError("the serving loop broke", remedy="see the log") from service.loop.broken
 
 
@@ -299,11 +323,3 @@ def _kv_identity(model: ServedModel) -> str:
 def _own_context(bundle: Bundle) -> int:
     longest = bundle.manifest.model.config.get("max_positions")
     return min(longest, _DEFAULT_CONTEXT) if isinstance(longest, int) and longest > 0 else _DEFAULT_CONTEXT
-
-
-def _created_s(bundle: Bundle) -> int:
-    created = bundle.manifest.created
-    try:
-        return int(datetime.fromisoformat(created).timestamp())
-    except ValueError as e:
-        raise BundleError(f"{created!r} is no date", where=str(bundle.path), remedy="build the bundle again") from e

@@ -243,9 +243,9 @@ def test_neutral_values_and_unknown_fields_pass(server: Live) -> None:
 
 
 def test_unknown_route(server: Live) -> None:
-    response = server.http.get("/v1/embeddings")
+    response = server.http.get("/v1/images")
     assert response.status_code == 404
-    assert response.json()["error"]["message"] == "no route GET /v1/embeddings"
+    assert response.json()["error"]["message"] == "no route GET /v1/images"
 
 
 def test_a_slash_too_many_is_no_redirect(server: Live) -> None:

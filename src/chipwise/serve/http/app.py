@@ -2,43 +2,73 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
+from starlette.routing import Route
 
 from chipwise.errors import ChipwiseError, RequestError
 from chipwise.serve.http.chat import chat_route
 from chipwise.serve.http.completions import completions_route
-from chipwise.serve.http.errors import error_response, on_bug, on_disconnect, on_http_error
+from chipwise.serve.http.embeddings import embeddings_route
+from chipwise.serve.http.errors import NOT_SERVED, error_response, on_bug, on_disconnect, on_http_error
 from chipwise.serve.http.framing import OneLength
 from chipwise.serve.http.guard import Guard
 from chipwise.serve.http.live_page import live_route
 from chipwise.serve.http.probes import probe_routes
-from chipwise.serve.http.service import Service
+from chipwise.serve.http.site import Site
+
+# What is said where a route has no model behind it, and how it gets one.
+_NO_LANGUAGE_MODEL = ("this server has no language model", "start it with the bundle of one")
+_NO_ENCODER = ("this server gives no embeddings", "start it with --embeddings BUNDLE, the bundle of an encoder")
 
 
-def create_app(service: Service) -> Starlette:
-    """OpenAI's API over a service. The service's loop is started and stopped by others."""
+def create_app(site: Site) -> Starlette:
+    """OpenAI's API over what a site serves. Its workers are started and stopped by others."""
+    # Models that answer in one run count their requests themselves.
+    of_chat = {"/v1/chat/completions", "/v1/completions"}
 
     async def on_chipwise_error(request: Request, error: Exception) -> Response:
         if not isinstance(error, ChipwiseError):
             raise error
-        if isinstance(error, RequestError) and request.method == "POST":
-            service.metrics.over("invalid")
+        if isinstance(error, RequestError) and request.method == "POST" and request.url.path in of_chat:
+            site.metrics.over("invalid")
         return error_response(error)
 
     app = Starlette(
-        routes=[chat_route(service), completions_route(service), *probe_routes(service), live_route(service)],
+        routes=[*_answering(site), *probe_routes(site)],
         exception_handlers={
             ChipwiseError: on_chipwise_error,
             HTTPException: on_http_error,
             ClientDisconnect: on_disconnect,
             Exception: on_bug,
         },
-        middleware=[Middleware(OneLength), Middleware(Guard, keys=service.keys)],
+        middleware=[Middleware(OneLength), Middleware(Guard, keys=site.keys)],
     )
     # A client of an API does not follow a redirect, it wants to know that the path is wrong.
     app.router.redirect_slashes = False
     return app
+
+
+def _answering(site: Site) -> Iterator[Route]:
+    if site.chat is None:
+        yield from (_absent(path, *_NO_LANGUAGE_MODEL) for path in ("/v1/chat/completions", "/v1/completions"))
+    else:
+        yield chat_route(site.chat)
+        yield completions_route(site.chat)
+        yield live_route(site.chat)
+    yield _absent("/v1/embeddings", *_NO_ENCODER) if site.embeddings is None else embeddings_route(site.embeddings)
+
+
+def _absent(path: str, what: str, remedy: str) -> Route:
+    """A route without a model behind it, which says so."""
+
+    async def refuse(request: Request) -> Response:
+        del request
+        raise RequestError(what, remedy=remedy, code=NOT_SERVED)
+
+    return Route(path, refuse, methods=["POST"])

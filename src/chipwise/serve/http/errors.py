@@ -13,16 +13,34 @@ from chipwise.errors import ChipwiseError, DeadlineError, OverloadedError, Reque
 
 MODEL_NOT_FOUND = "model_not_found"
 INVALID_KEY = "invalid_api_key"
+NOT_SERVED = "not_served"
 ABOVE_CEILING = "priority_not_allowed"
 
 _STATUS_OF_CODE = {
     MODEL_NOT_FOUND: HTTPStatus.NOT_FOUND,
+    NOT_SERVED: HTTPStatus.NOT_FOUND,
     INVALID_KEY: HTTPStatus.UNAUTHORIZED,
     ABOVE_CEILING: HTTPStatus.FORBIDDEN,
 }
 
 # A drained server is replaced by the next one.
 _RESTART_S = 5
+
+
+def wrong_model(asked: str, name: str, gives: str = "") -> RequestError:
+    """What is said to a request for a model that is not the one of its route (404).
+
+    Args:
+        asked: The model it names.
+        name: The model there is.
+        gives: What that one gives, where others may be served beside it.
+    """
+    return RequestError(
+        f"the model {asked!r} gives no {gives} here" if gives else f"the model {asked!r} does not exist here",
+        remedy=f"ask for {name!r}",
+        code=MODEL_NOT_FOUND,
+        param="model",
+    )
 
 
 def error_body(error: ChipwiseError) -> dict[str, Any]:

@@ -82,6 +82,7 @@ class AnswerFields(BaseModel):
 
 
 Fields = TypeVar("Fields", bound=AnswerFields)
+Form = TypeVar("Form", bound=BaseModel)
 
 
 def read_fields(kind: type[Fields], body: bytes) -> Fields:
@@ -90,14 +91,23 @@ def read_fields(kind: type[Fields], body: bytes) -> Fields:
     Raises:
         RequestError: It is no JSON, a field is of the wrong type or value, or asks for what is not supported.
     """
-    try:
-        fields = kind.model_validate_json(body)
-    except ValidationError as e:
-        raise _request_error(e.errors(include_url=False, include_input=False)[0]) from e
+    fields = read_form(kind, body)
     refuse_unsupported(fields.model_extra or {})
     if fields.stream_options is not None and not fields.stream:
         raise RequestError("only a stream takes them", where="stream_options", param="stream_options")
     return fields
+
+
+def read_form(kind: type[Form], body: bytes) -> Form:
+    """Read a body of JSON.
+
+    Raises:
+        RequestError: It is no JSON, or a field is of the wrong type or value.
+    """
+    try:
+        return kind.model_validate_json(body)
+    except ValidationError as e:
+        raise _request_error(e.errors(include_url=False, include_input=False)[0]) from e
 
 
 def path_of(location: tuple[int | str, ...]) -> str:

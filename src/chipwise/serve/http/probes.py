@@ -9,35 +9,36 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from chipwise.serve.http.service import Service
+from chipwise.serve.http.errors import wrong_model
+from chipwise.serve.http.site import Site
 
 
-def probe_routes(service: Service) -> list[Route]:
+def probe_routes(site: Site) -> list[Route]:
     """The routes that ask about the server itself."""
-    entry: dict[str, Any] = {
-        "id": service.model.name,
-        "object": "model",
-        "created": service.model.created_s,
-        "owned_by": "chipwise",
+    entries: dict[str, dict[str, Any]] = {
+        model.name: {"id": model.name, "object": "model", "created": model.created_s, "owned_by": "chipwise"}
+        for model in site.models
     }
 
     async def models(request: Request) -> Response:
         del request
-        return JSONResponse({"object": "list", "data": [entry]})
+        return JSONResponse({"object": "list", "data": list(entries.values())})
 
     async def model(request: Request) -> Response:
-        service.check_model(request.path_params["name"])
-        return JSONResponse(entry)
+        name = request.path_params["name"]
+        if name not in entries:
+            raise wrong_model(name, next(iter(entries)))
+        return JSONResponse(entries[name])
 
     async def health(request: Request) -> Response:
         del request
-        loop = service.loop
-        status = "unhealthy" if not loop.healthy else "draining" if loop.draining else "ok"
-        return JSONResponse({"status": status, "model": service.model.name}, 200 if status == "ok" else 503)
+        worker = site.worker
+        status = "unhealthy" if not worker.healthy else "draining" if worker.draining else "ok"
+        return JSONResponse({"status": status, "model": next(iter(entries))}, 200 if status == "ok" else 503)
 
     async def metrics(request: Request) -> Response:
         del request
-        return Response(service.metrics.text(), media_type=CONTENT_TYPE_LATEST)
+        return Response(site.metrics.text(), media_type=CONTENT_TYPE_LATEST)
 
     return [
         Route("/v1/models", models),

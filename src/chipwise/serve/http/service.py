@@ -16,7 +16,7 @@ from chipwise.errors import OverloadedError, RequestError, UnavailableError
 from chipwise.serve.call_form import CallForm, call_form
 from chipwise.serve.grammar import Grammar, Grammars
 from chipwise.serve.hardware import Hardware
-from chipwise.serve.http.errors import ABOVE_CEILING, MODEL_NOT_FOUND
+from chipwise.serve.http.errors import ABOVE_CEILING, wrong_model
 from chipwise.serve.http.fields import AnswerFields
 from chipwise.serve.http.form import Form, Frame
 from chipwise.serve.http.guard import client_of
@@ -114,12 +114,7 @@ class Service:
             RequestError: It names another (404).
         """
         if name is not None and name != self.model.name:
-            raise RequestError(
-                f"the model {name!r} does not exist here",
-                remedy=f"ask for {self.model.name!r}",
-                code=MODEL_NOT_FOUND,
-                param="model",
-            )
+            raise wrong_model(name, self.model.name)
 
     def head(self, prefix: str) -> dict[str, Any]:
         """The fields that begin every object of one answer."""

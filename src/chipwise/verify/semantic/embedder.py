@@ -7,23 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-import numpy as np
-import numpy.typing as npt
-import onnxruntime as ort
 from tokenizers import Tokenizer as FastTokenizer
 
-from chipwise.errors import InputError
-
-Vectors = npt.NDArray[np.float32]
+from chipwise.engine.onnxruntime.graph import OnnxGraphSession
+from chipwise.engine.text_encoder import TextEncoder, Vectors, unit
+from chipwise.errors import EngineError, InputError
 
 # Answers are short, and models of this kind are trained on texts of this length.
 _LONGEST = 256
-_BATCH = 16
-# Kernels for other shapes round otherwise, and 8-bit ones more.
-_PADDING_COSINE = 0.99
-_MEAN_OF = "last_hidden_state"
-_EMBEDDING = "sentence_embedding"
-_TAKEN = ("input_ids", "attention_mask", "token_type_ids")
 
 
 @dataclass(frozen=True)
@@ -52,10 +43,7 @@ class Embedder(Protocol):
 
 
 class OnnxEmbedder:
-    """An encoder run by ONNX Runtime.
-
-    Its inputs are of ``input_ids``, ``attention_mask`` and ``token_type_ids``; its output ``sentence_embedding``
-    ``[b, width]``, or ``last_hidden_state`` ``[b, s, width]``, of which the mean over the texts' tokens is taken.
+    """An encoder run by ONNX Runtime; see ``TextEncoder`` for what it may be.
 
     Args:
         graph: The ONNX file.
@@ -68,64 +56,20 @@ class OnnxEmbedder:
     """
 
     def __init__(self, graph: Path, tokenizer: FastTokenizer, name: str, *, threads: int = 0) -> None:
-        options = ort.SessionOptions()
-        options.intra_op_num_threads = threads
         try:
-            self._session = ort.InferenceSession(str(graph), options, providers=["CPUExecutionProvider"])
-        except Exception as e:  # onnxruntime raises classes of its own that share no other base
+            session = OnnxGraphSession(graph, threads=threads)
+        except EngineError as e:
             raise InputError(f"not an ONNX model ({e})", where=str(graph), remedy="give a sentence encoder") from e
-        self._inputs = [value.name for value in self._session.get_inputs()]
-        outputs = [value.name for value in self._session.get_outputs()]
-        self._output = next((name for name in (_EMBEDDING, _MEAN_OF) if name in outputs), None)
-        if self._output is None or "input_ids" not in self._inputs or not set(self._inputs) <= set(_TAKEN):
-            raise InputError(
-                f"takes {', '.join(self._inputs)} and gives {', '.join(outputs)}", where=str(graph),
-                remedy=f"give an encoder from {', '.join(_TAKEN)} to {_EMBEDDING} or {_MEAN_OF}",
-            )  # fmt: skip
+        self._encoder = TextEncoder(session, str(graph))
         self._tokenizer = tokenizer
         self.name = name
-        self._refuse_padding(str(graph))
+        self._encoder.refuse_padding(tokenizer.encode("a lamp").ids[:8] or [0])
 
     def embed(self, texts: Sequence[str]) -> Embedded:
         """The texts' vectors, in order."""
         encoded = [self._tokenizer.encode(text) for text in texts]
         tokens = tuple(tuple(one.ids[:_LONGEST]) or (0,) for one in encoded)
-        # Of one length a batch, as far as can be: padding costs and changes rounding.
-        order = sorted(range(len(tokens)), key=lambda i: len(tokens[i]))
-        parts = [self._run([tokens[i] for i in order[at : at + _BATCH]]) for at in range(0, len(order), _BATCH)]
-        width = parts[0].shape[1] if parts else 0
-        vectors = np.zeros((len(tokens), width), np.float32)
-        if parts:
-            vectors[order] = np.concatenate(parts)
-        return Embedded(vectors, tokens, self._unknown(tokens))
-
-    def _run(self, batch: Sequence[tuple[int, ...]]) -> Vectors:
-        longest = max(map(len, batch))
-        ids = np.zeros((len(batch), longest), np.int64)
-        mask = np.zeros_like(ids)
-        for row, tokens in enumerate(batch):
-            ids[row, : len(tokens)], mask[row, : len(tokens)] = tokens, 1
-        feeds = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
-        (found,) = self._session.run([self._output], {name: feeds[name] for name in self._inputs})
-        values = np.asarray(found, np.float32)
-        if self._output == _MEAN_OF:
-            seen = mask[:, :, None].astype(np.float32)
-            values = (values * seen).sum(axis=1) / seen.sum(axis=1)
-        length = np.linalg.norm(values, axis=1, keepdims=True)
-        unit: Vectors = values / np.maximum(length, np.float32(1e-12))
-        return unit
-
-    def _refuse_padding(self, where: str) -> None:
-        """See that a text's vector does not depend on the padding beside it, as of a mean over all places it would."""
-        text = tuple(self._tokenizer.encode("a lamp").ids)[:8] or (0,)
-        alone, beside = self._run([text])[0], self._run([text, text * 8])[0]
-        cosine = float(alone @ beside)
-        if not cosine > _PADDING_COSINE:
-            raise InputError(
-                f"the same text has another vector beside a longer one (cosine {cosine:.3f}): it counts padding in",
-                where=where,
-                remedy="give a model that masks padding in its attention and in its mean",
-            )
+        return Embedded(unit(self._encoder.encode(tokens)), tokens, self._unknown(tokens))
 
     def _unknown(self, tokens: Sequence[tuple[int, ...]]) -> float:
         ids = [self._tokenizer.token_to_id(name) for name in ("[UNK]", "<unk>")]

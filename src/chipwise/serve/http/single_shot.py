@@ -1,0 +1,111 @@
+"""One request through a pipeline: awaited, given up when the client goes away or the time is over, and counted."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.requests import ClientDisconnect
+from starlette.requests import Request as HttpRequest
+
+from chipwise.errors import ChipwiseError, DeadlineError, OverloadedError, RequestError, UnavailableError
+from chipwise.serve.events import Failure
+from chipwise.serve.job_metrics import JobEnd, JobMetrics
+from chipwise.serve.pipeline.job import Outcome
+from chipwise.serve.pipeline.pipeline import Pipeline
+
+
+@dataclass(frozen=True)
+class SingleShot:
+    """A pipeline behind a route.
+
+    Attributes:
+        kind: What the route is called in metrics.
+        pipeline: What answers.
+        metrics: What is counted.
+        clock: The time in seconds.
+        timeout_s: How long an answer may take, waiting included; None for as long as it takes.
+    """
+
+    kind: str
+    pipeline: Pipeline
+    metrics: JobMetrics
+    clock: Callable[[], float]
+    timeout_s: float | None = None
+
+    async def answer(self, request: HttpRequest, value: Any, deadline_ms: int | None = None) -> Any:
+        """What the pipeline makes of a value. The request's body has been read.
+
+        Raises:
+            OverloadedError: As many requests wait as may.
+            UnavailableError: The server is shutting down.
+            DeadlineError: The time is over.
+            ClientDisconnect: The client went away.
+            ChipwiseError: A stage failed this request.
+        """
+        started_s = self.clock()
+        try:
+            result = await self._result(request, value, deadline_ms)
+        except (ChipwiseError, ClientDisconnect) as e:
+            self.metrics.over(self.kind, _end(e))
+            raise
+        self.metrics.over(self.kind, "done")
+        self.metrics.took(self.kind, self.clock() - started_s)
+        return result
+
+    async def _result(self, request: HttpRequest, value: Any, deadline_ms: int | None) -> Any:
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Outcome] = loop.create_future()
+
+        def tell(outcome: Outcome) -> None:
+            # A closed event loop has no readers left: the server has shut down around this request.
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(_set, answer, outcome)
+
+        limits_s = [limit_s for limit_s in (self.timeout_s, _seconds(deadline_ms)) if limit_s is not None]
+        job = self.pipeline.submit(value, tell)
+        gone = asyncio.create_task(_until_disconnect(request))
+        try:
+            await asyncio.wait((answer, gone), timeout=min(limits_s, default=None), return_when=asyncio.FIRST_COMPLETED)
+            if not answer.done():
+                if gone.done():
+                    raise ClientDisconnect
+                raise DeadlineError(
+                    f"the deadline passed: {min(limits_s):g} s after it came the request is not answered",
+                    remedy="allow more time, or send less at once",
+                )
+        finally:
+            self.pipeline.cancel(job)
+            gone.cancel()
+            await asyncio.gather(gone, return_exceptions=True)
+        outcome = answer.result()
+        if isinstance(outcome, Failure):
+            raise outcome.error
+        return outcome.value
+
+
+def _set(answer: asyncio.Future[Outcome], outcome: Outcome) -> None:
+    if not answer.done():
+        answer.set_result(outcome)
+
+
+def _seconds(deadline_ms: int | None) -> float | None:
+    return None if deadline_ms is None else deadline_ms / 1000
+
+
+async def _until_disconnect(request: HttpRequest) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def _end(error: ChipwiseError | ClientDisconnect) -> JobEnd:
+    if isinstance(error, ClientDisconnect):
+        return "cancelled"
+    if isinstance(error, (OverloadedError, UnavailableError)):
+        return "rejected"
+    if isinstance(error, DeadlineError):
+        return "expired"
+    return "invalid" if isinstance(error, RequestError) else "error"

@@ -1,0 +1,55 @@
+"""Site: all that one server serves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from chipwise.serve.crew import Worker
+from chipwise.serve.http.embeddings import Embeddings
+from chipwise.serve.http.keys import Keys
+from chipwise.serve.http.service import Service
+from chipwise.serve.metrics import Metrics
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A model as clients see it in the list.
+
+    Attributes:
+        name: Its name.
+        created_s: When it was built, in seconds since 1970.
+    """
+
+    name: str
+    created_s: int
+
+
+@dataclass(frozen=True)
+class Site:
+    """What is behind the routes.
+
+    Attributes:
+        metrics: What is counted.
+        worker: All that works.
+        keys: Who may ask; None lets everybody.
+        chat: The language model; None if none is served.
+        embeddings: The encoder; None if none is served.
+    """
+
+    metrics: Metrics
+    worker: Worker
+    keys: Keys | None = None
+    chat: Service | None = None
+    embeddings: Embeddings | None = None
+
+    @property
+    def models(self) -> tuple[Listed, ...]:
+        """The models, the language model first."""
+        return tuple(self._models())
+
+    def _models(self) -> Iterator[Listed]:
+        if self.chat is not None:
+            yield Listed(self.chat.model.name, self.chat.model.created_s)
+        if self.embeddings is not None:
+            yield Listed(self.embeddings.model.name, self.embeddings.model.created_s)

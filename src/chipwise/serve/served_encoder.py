@@ -1,0 +1,78 @@
+"""ServedEncoder: what a server needs of a model that turns texts into vectors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from chipwise.bundle import Bundle
+from chipwise.bundle.manifest import GRAPH
+from chipwise.engine.graph_session import GraphSession
+from chipwise.engine.text_encoder import TextEncoder, output_of
+from chipwise.errors import BundleError
+from chipwise.model.tokenizer import Tokenizer
+from chipwise.serve.bundle_facts import created_s
+
+# Bundles of before they told their limit: that of BERT.
+_USUAL_TOKENS = 512
+
+
+@dataclass(frozen=True)
+class ServedEncoder:
+    """An open encoder.
+
+    Attributes:
+        name: What clients call it.
+        session: Its graph. The server closes it.
+        encoder: What runs it.
+        tokenizer: Its tokenizer.
+        width: Dimensions of its vectors.
+        max_tokens: The longest text, in tokens with its frame.
+        created_s: When it was built, in seconds since 1970.
+    """
+
+    name: str
+    session: GraphSession
+    encoder: TextEncoder
+    tokenizer: Tokenizer
+    width: int
+    max_tokens: int
+    created_s: int
+
+
+def holds_encoder(bundle: Bundle) -> bool:
+    """Whether a bundle holds a model that turns texts into vectors."""
+    config = bundle.manifest.model.config
+    inputs, outputs = config.get("inputs", {}), config.get("outputs", {})
+    return (
+        GRAPH in bundle.files and bundle.tokenizer is not None and output_of(tuple(inputs), tuple(outputs)) is not None
+    )
+
+
+def open_encoder(bundle: Bundle, *, threads: int | None = None) -> ServedEncoder:
+    """Open an encoder, and see by its self-test and by a padded text that it does what it should.
+
+    Raises:
+        BundleError: The bundle holds none, or the self-test failed.
+        EngineError: It cannot be loaded.
+        InputError: It counts padding in.
+    """
+    where, tokenizer = str(bundle.path), bundle.tokenizer
+    if tokenizer is None or not holds_encoder(bundle):
+        raise BundleError(
+            "the bundle holds no encoder of texts", where=where, remedy="name a bundle built from a sentence encoder"
+        )
+    config = bundle.manifest.model.config
+    rows, tokens = (size if isinstance(size, int) else None for size in config["inputs"]["input_ids"])
+    session = bundle.open_graph(threads=threads)
+    try:
+        encoder = TextEncoder(session, where, rows=rows, tokens=tokens)
+        some = tokenizer.encode_framed("a lamp")[:8]
+        encoder.refuse_padding(some)
+        width = int(encoder.encode([some]).shape[1])
+    except BaseException:
+        session.close()
+        raise
+    limits = [tokens, config.get("max_positions"), config.get("max_seq_length")]
+    known = [limit for limit in limits if isinstance(limit, int) and limit > 0]
+    longest = min(known, default=_USUAL_TOKENS)
+    return ServedEncoder(bundle.manifest.name, session, encoder, tokenizer, width, longest, created_s(bundle))
