@@ -45,6 +45,9 @@ def test_run_through_a_suite(tmp_path: Path, engine: TinyEngine, capsys: pytest.
     assert "= B would choose A's next token at " in out
     assert "note: A's answers: computed; not kept: what tiny runs on is not known" in out
     assert len(engine.sessions) == 2
+    assert run(a, b, "--suite", suite, "--output", page) == 2
+    assert "something lies there" in capsys.readouterr().err
+    assert run(a, b, "--suite", suite, "--output", page, "--overwrite") == 0
     checked = parsed(page.read_text("utf-8"))
     assert checked.sections == ["said", "dimensions", "sides", "cases", "environment"]
     assert not {"script", "link", "img"} & {tag for tag, _ in checked.tags}

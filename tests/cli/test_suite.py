@@ -61,3 +61,14 @@ def test_a_suite_of_another_tools_file(tmp_path: Path, capsys: pytest.CaptureFix
     assert read_suite(tmp_path / "s").cases[0].misses("42!") == ()
     assert run("import", log, "-o", tmp_path / "t", "--format", "chat") == 2
     assert "no line makes a case as chat" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("below", ["", "deeper/still"])
+def test_no_suite_is_written_into_a_bundle(tmp_path: Path, capsys: pytest.CaptureFixture[str], below: str) -> None:
+    (tmp_path / "manifest.json").write_text("{}")
+    (tmp_path / "log.jsonl").write_text('{"messages": [{"role": "user", "content": "a"}]}\n')
+    out = tmp_path / below
+    assert run("new", "--domain", "home", "-o", out) == 2
+    assert run("import", tmp_path / "log.jsonl", "-o", out) == 2
+    assert capsys.readouterr().err.count("lies in a bundle") == 2
+    assert {path.name for path in tmp_path.iterdir()} == {"manifest.json", "log.jsonl"}

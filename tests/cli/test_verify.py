@@ -361,3 +361,13 @@ def test_one_servers_key_is_not_sent_to_another(suite: Path, monkeypatch: pytest
         monkeypatch.setenv("OPENAI_REFERENCE_API_KEY", "theirs")
         run("--url", one.url, "--reference-url", other.url, "--suite", suite)
         assert other.headers[-1]["Authorization"] == "Bearer theirs"
+
+
+def test_a_folder_in_a_reports_place_is_found_before_anything_is_written(
+    tmp_path: Path, suite: Path, engine: TinyEngine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "out" / "report.html").mkdir(parents=True)
+    assert run(built(tmp_path / "b"), "--suite", suite, "-o", tmp_path / "out", *MEASURED) == 2
+    assert "is a folder" in capsys.readouterr().err
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["report.html"]
+    assert engine.sessions == []

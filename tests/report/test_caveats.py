@@ -101,3 +101,13 @@ def test_an_interval_that_reaches_beyond_a_limit_that_holds_is_explained() -> No
         " and wider, up to 3.1.",
     )
     assert caveats(replace(report, verdicts=(replace(passed, sure=False),))) != caveats(report)
+
+
+def test_a_share_judged_alone_is_one_sided_too() -> None:
+    row = DimensionScore("keyword", "all", 30, None, None, 30, (0.886, 1.0))
+    passed = Verdict.judge("keyword_fidelity", 1.0, 0.9, "min")
+    report = replace(BARE, quality=Quality(ENOUGH, matrix=(row,)), verdicts=(passed,), certainty=0.95)
+    assert caveats(report) == (
+        "Keyword fidelity: a share below 90 % is ruled out at 95%, one-sided; the interval shown is two-sided and "
+        "wider, from 88.6 %.",
+    )

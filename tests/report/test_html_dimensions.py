@@ -19,7 +19,7 @@ def test_each_dimension_with_its_verdict() -> None:
     assert first.verdict.outcome == "fail"
     assert shown[1].verdict is None
     assert first.lost == "12 points lost (7 to 18)"
-    assert first.flips == "13 broke, 1 fixed (p = 0.002)"
+    assert first.flips == "13 broke, 1 fixed (two-sided p = 0.002)"
     assert first.reference is not None
     assert (first.reference.at, first.candidate.at) == (97.0, 85.0)
     assert first.candidate.words == "85 % (79 to 88 %)"

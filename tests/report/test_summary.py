@@ -32,6 +32,8 @@ def said(report: Report, question: str) -> str:
         ((HOLDS,), Quality((CASE,)), None, "Holds, your task untested", "pass"),
         ((HOLDS,), Quality((CASE,), matrix=(ROW,)), "rk3588", "Holds in emulation", "pass"),
         ((HOLDS, UNSURE), Quality((CASE,), matrix=(ROW,)), None, "Not sure yet", "none"),
+        ((HOLDS, SUITE), Quality((CASE,), matrix=(ROW,)), None, "The suite cannot tell", "none"),
+        ((SUITE, BROKE), Quality((CASE,), matrix=(ROW,)), None, "Do not ship it", "fail"),
         ((HOLDS, BROKE, UNSURE), Quality((CASE,), matrix=(ROW,)), "rk3588", "Do not ship it", "fail"),
         ((), None, None, "Not judged", "none"),
     ],
@@ -56,7 +58,7 @@ def test_how_sure() -> None:
     unsure = said(replace(EMPTY, verdicts=(UNSURE,), quality=ran), asked)
     assert unsure.startswith("Not yet. Too few cases of noise robustness: about 68 more cases of each would do")
     assert "chance is ruled out" in said(replace(EMPTY, verdicts=(BROKE,), quality=ran), asked)
-    assert said(replace(EMPTY, verdicts=(SUITE,), quality=ran), asked).startswith("The suite cannot tell. ")
+    assert said(replace(EMPTY, verdicts=(SUITE,), quality=ran), asked).startswith("Not at all. ")
     drift = Verdict.judge("kl_mean_nats", 0.3, 0.1, "max")
     both = said(replace(EMPTY, verdicts=(drift, SUITE), quality=ran), asked)
     assert both == "As measured. KL divergence 0.300 nats, and 1 more, over all that was compared; 40 cases ran."
@@ -100,6 +102,8 @@ def test_what_is_gained_is_no_gain_where_there_is_none() -> None:
     found = said(replace(EMPTY, tried=(theirs, ours)), "What is gained?")
     assert found.startswith("Nothing: 5.0× as large. ")
     assert "10 ± 2 tokens a second instead of 9 ± 1.5 (no difference beyond the spread of the runs)" in found
+    earlier = replace(theirs, timed_earlier=True)
+    assert "(measured in an earlier run)" in said(replace(EMPTY, tried=(earlier, ours)), "What is gained?")
     faster = replace(ours, size_bytes=100, decode_tokens_per_s=18.0)
     found = said(replace(EMPTY, tried=(theirs, faster)), "What is gained?")
     assert found.startswith("Nothing in size. ")

@@ -41,10 +41,15 @@ def served(reply: Callable[[dict[str, Any], int], Reply]) -> Iterator[ChatServer
             self._send(*server.reply(body, len(server.asked)))
 
         def _send(self, status: int, body: Any) -> None:
+            if status == 0:  # a connection that is cut
+                self.close_connection = True
+                return
             data = body if isinstance(body, bytes) else json.dumps(body).encode()
             self.send_response(status)
             self.send_header("Content-Length", str(len(data)))
             self.send_header("Retry-After", "0")
+            if 300 <= status < 400:
+                self.send_header("Location", body["Location"])
             self.end_headers()
             self.wfile.write(data)
 

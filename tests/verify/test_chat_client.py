@@ -130,3 +130,33 @@ def test_halves_of_characters_in_an_answer_are_marked() -> None:
 )
 def test_which_urls_are_of_one_server(one: str, other: str, same: bool) -> None:
     assert same_server(one, other) is same
+
+
+def test_a_redirect_is_not_followed_and_gets_no_key() -> None:
+    with served(lambda body, n: says("other")) as other:
+        away = {"Location": f"{other.url}/chat/completions"}
+        with (
+            served(lambda body, n: (302, away)) as server,
+            pytest.raises(InputError, match="HTTP 302: it points to http"),
+        ):
+            ChatClient(server.url, model="m", api_key="secret").answer(CASE)
+        assert other.asked == []
+
+
+@pytest.mark.parametrize(
+    "url", ["http://me:secret@here/v1", "http://here/v1?api_key=secret", "http://me:secret@here:x/"]
+)
+def test_a_secret_in_a_url_is_refused_and_not_shown(url: str) -> None:
+    with pytest.raises(InputError) as caught:
+        ChatClient(url, model="m")
+    assert "secret" not in str(caught.value)
+
+
+def test_a_cut_connection_is_asked_again_and_an_errors_words_are_told() -> None:
+    with served(lambda body, n: says("好") if n > 1 else (0, {})) as server:
+        assert ChatClient(server.url, model="m").answer(CASE) == "好"
+    with (
+        served(lambda body, n: (200, {"error": {"message": "out of\nmemory"}})) as server,
+        pytest.raises(EngineError, match=r"no chat completion \(out of memory\)"),
+    ):
+        ChatClient(server.url, model="m").answer(CASE)

@@ -77,6 +77,9 @@ def test_size_and_speed() -> None:
     noisy = replace(fast, decode=speed(30, spread=25.0), prefill=None)
     even = "B answers as fast within the spread of the runs: 30 ± 25 tok/s, A 10 ± 0.10"
     assert statements(None, slow, noisy)[1].text == even
+    apart = statements(None, slow, fast, timed_together=False)[1]
+    assert apart.kind == "even"
+    assert apart.text.endswith("each measured in a run of its own: no comparison")
     elsewhere = replace(fast, decode=speed(30, "another"), prefill=speed(50, "another"))
     assert len(statements(None, slow, elsewhere)) == 1
     assert statements(None, slow, slow)[0].text == "both are of one size: 4 MiB, A 4 MiB"

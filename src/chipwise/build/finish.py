@@ -115,8 +115,9 @@ def _tried(found: DecoderResult) -> tuple[TriedRecipe, ...]:
     ]  # fmt: skip
     own = next((trial for trial in found.trials if not trial.recipe.quantizes), None)
     reference = weighed_reference(
-        "fp32", first.quality, size_bytes=float32_bytes(found.model), speed=first.reference_speed
-    )
+        "fp32", first.quality, size_bytes=float32_bytes(found.model), speed=first.reference_speed,
+        earlier=first.reference_cached,
+    )  # fmt: skip
     return (replace(reference, kept=own is chosen), *rows)
 
 

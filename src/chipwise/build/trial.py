@@ -58,6 +58,7 @@ class Trial:
         reference_speed: How fast the reference was; None likewise.
         size_bytes: Size of the candidate's weights, which move into the bundle.
         certainty: How sure the verdicts on dimensions had to be; None if there are none.
+        reference_cached: Whether the reference's answers and speed are of an earlier run.
     """
 
     recipe: Recipe
@@ -71,6 +72,7 @@ class Trial:
     reference_speed: Speed | None = None
     size_bytes: int | None = None
     certainty: float | None = None
+    reference_cached: bool = False
 
     @property
     def passed(self) -> bool:
@@ -129,6 +131,7 @@ def run_trial(
         run.reference_speed,
         candidate.weights_bytes,
         thresholds.certainty if quality.matrix else None,
+        run.cached,
     )
 
 

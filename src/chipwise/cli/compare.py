@@ -12,7 +12,7 @@ from chipwise.cli.bundle_runs import run_bundles, weights_bytes
 from chipwise.cli.matrix_lines import matrix_lines
 from chipwise.cli.numbers import THREADS
 from chipwise.cli.output_place import refuse_output
-from chipwise.errors import InputError
+from chipwise.errors import InputError, OutputError
 from chipwise.files import read_bounded, write_atomic
 from chipwise.report.html_format import number, size
 from chipwise.report.html_side_by_side import render_side_by_side
@@ -38,6 +38,7 @@ _SIGNS = {"worse": "-", "better": "+", "even": "="}
 @click.option("--threads", type=THREADS, help="Threads of the engine.  [default: the engine's choice]")
 @click.option("--no-cache", is_flag=True, help="Run A even if its answers are kept, and keep none.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the comparison as one HTML file.")
+@click.option("--overwrite", is_flag=True, help="Replace what lies at OUTPUT.")
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 def compare(
     a: Path,
@@ -47,6 +48,7 @@ def compare(
     threads: int | None,
     no_cache: bool,
     output: Path | None,
+    overwrite: bool,
     as_json: bool,
 ) -> None:
     """Say how bundle B differs from bundle A: size, speed, the four dimensions, drift.
@@ -56,6 +58,8 @@ def compare(
     """
     if output:
         refuse_output(output)
+        if output.is_dir() or (output.exists() and not overwrite):
+            raise OutputError("something lies there", where=str(output), remedy="name another file, or --overwrite one")
     ours, theirs = open_bundle(a), open_bundle(b)
     _refuse(ours, theirs)
     if suite_path:
@@ -102,18 +106,21 @@ def _run(
             notes.append(f"{side} emulates {bundle.manifest.emulates}: its speed here says nothing of the chip's")
     words = f"{len(run.quality.cases)} cases of {suite.name}, run now"
     sides = _side(a, _report(a), run.reference_speed), _side(b, _report(b), run.speed)
-    return SideBySide(*sides, words, run.quality, statements(run.quality, *sides), tuple(notes))
+    return SideBySide(
+        *sides, words, run.quality, statements(run.quality, *sides, timed_together=not run.cached), tuple(notes)
+    )
 
 
 def _read(a: Bundle, b: Bundle) -> SideBySide:
     one, other = _own_report(a), _own_report(b)
     quality, notes = paired(one, other)
     sides = _side(a, one, None), _side(b, other, None)
+    notes = (*notes, "each speed is of the time its bundle was built; --suite measures both in one run")
     machines = [side.decode.hardware if side.decode else "not measured" for side in sides]
     if machines[0] != machines[1]:
         notes = (*notes, f"speeds were measured on different machines: A {machines[0]}, B {machines[1]}")
     words = f"{len(quality.cases)} cases that both were built with"
-    return SideBySide(*sides, words, quality, statements(quality, *sides), notes)
+    return SideBySide(*sides, words, quality, statements(quality, *sides, timed_together=False), notes)
 
 
 def _own_report(bundle: Bundle) -> Report:

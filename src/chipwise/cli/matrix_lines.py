@@ -82,7 +82,12 @@ def speed_line(tried: TriedRecipe) -> str:
     """What a recipe takes, in one line."""
     parts = [size(tried.size_bytes)] if tried.size_bytes else []
     if tried.decode_tokens_per_s and tried.prefill_tokens_per_s:
-        half = tried.decode_spread_tokens_per_s
-        decode = number(tried.decode_tokens_per_s) + (f" ± {number(half, 2)}" if half else "")
-        parts.append(f"decode {decode} tok/s, prefill {number(tried.prefill_tokens_per_s)} tok/s")
+        decode = _rate(tried.decode_tokens_per_s, tried.decode_spread_tokens_per_s)
+        prefill = _rate(tried.prefill_tokens_per_s, tried.prefill_spread_tokens_per_s)
+        earlier = " (in an earlier run)" if tried.timed_earlier else ""
+        parts.append(f"decode {decode} tok/s, prefill {prefill} tok/s{earlier}")
     return f"{'reference' if tried.reference else 'candidate'} {tried.recipe}: {', '.join(parts)}"
+
+
+def _rate(value: float, spread: float | None) -> str:
+    return number(value) + (f" ± {number(spread, 2)}" if spread else "")

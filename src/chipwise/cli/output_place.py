@@ -31,3 +31,13 @@ def refuse_output(path: Path) -> None:
         raise OutputError(f"{above} is a file, no folder", where=str(path), remedy="give another place")
     if not os.access(above, os.W_OK):
         raise OutputError(f"{above} may not be written", where=str(path), remedy="give another place")
+
+
+def refuse_folder(path: Path) -> None:
+    """Refuse a file's place where a folder lies: it would show after the other files were written.
+
+    Raises:
+        OutputError: It is a folder.
+    """
+    if path.is_dir():
+        raise OutputError("is a folder", where=str(path), remedy="move it, or give another place")

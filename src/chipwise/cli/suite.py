@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from chipwise.cli.output_place import refuse_output
 from chipwise.model.queries import read_queries
 from chipwise.verify.domains import DOMAINS
 from chipwise.verify.domains.suite_lines import CASES, LEAST, MOST, RECORD_LINES, domain_lines
@@ -44,6 +45,7 @@ def new(
     With --from, keyword and noise cases are drafted from your own queries: go over their keywords before you trust
     what it says.
     """
+    refuse_output(output)
     if log is None:
         lines = domain_lines(domain, cases, seed, bare=bare, record_lines=record_lines)
         about = f"Generated: domain {domain}, seed {seed}. Every answer is known to be right."
@@ -68,6 +70,7 @@ def import_(file: Path, output: Path, format_: str | None, overwrite: bool) -> N
     Chat logs in OpenAI's shapes (conversations that end in an answer, batch files, request and response), samples
     that lm-evaluation-harness logged, and documents with a question, its answer and maybe choices.
     """
+    refuse_output(output)
     found = import_cases(file, format_)
     about = f"Imported from {file.name} ({found.format})."
     name = output.resolve().name

@@ -16,7 +16,7 @@ from chipwise.cli.attribution_lines import attribution_lines
 from chipwise.cli.bundle_runs import run_bundles, weights_bytes
 from chipwise.cli.matrix_lines import matrix_lines, semantic_lines, speed_line
 from chipwise.cli.numbers import THREADS
-from chipwise.cli.output_place import refuse_output
+from chipwise.cli.output_place import refuse_folder, refuse_output
 from chipwise.cli.verify_server import Served, server_report
 from chipwise.errors import DependencyError, GateFailedError, InputError
 from chipwise.files import write_atomic, writing
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 _FLOAT_BITS = 32
 _HALF_BITS = 16
+_JSON, _HTML = "report.json", "report.html"
 
 
 @click.command()
@@ -113,6 +114,8 @@ def verify(
         )
     if output:
         refuse_output(output)
+        for name in (_JSON, _HTML):
+            refuse_folder(output / name)
     if bundle is None:
         if reference:
             raise InputError("a server has no logits to compare with a bundle's", remedy="give --reference-url")
@@ -124,7 +127,7 @@ def verify(
             suite, bundle, reference, own, embeddings, slots, threads, store, attribute=attribute
         )  # fmt: skip
     if output:
-        _write(output, {"report.json": report.to_json(), "report.html": render_html(report)})
+        _write(output, {_JSON: report.to_json(), _HTML: render_html(report)})
     if as_json:
         click.echo(report.to_json(), nl=False)
     else:
@@ -253,7 +256,11 @@ def _tried(ours: Bundle, theirs: Bundle | None, run: Beside, outcome: Outcome) -
     if theirs is None:
         return (own,)
     reference = weighed_reference(
-        theirs.manifest.name, run.quality, size_bytes=weights_bytes(theirs), speed=run.reference_speed
+        theirs.manifest.name,
+        run.quality,
+        size_bytes=weights_bytes(theirs),
+        speed=run.reference_speed,
+        earlier=run.cached,
     )
     return (reference, own)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from chipwise.report.html_format import DIMENSIONS
 from chipwise.report.quality import Quality
 from chipwise.report.report import Report
+from chipwise.report.verdict import Verdict
 
 FEW_CASES = 20
 """One case of fewer is more than 5 % of them: no threshold on shares means much."""
@@ -54,19 +55,31 @@ def _of_dimensions(report: Report, quality: Quality) -> Iterator[str]:
     """What a verdict on a dimension leaves unsaid: a reference that cannot do it, an interval that reaches beyond."""
     certainty = USUAL_CERTAINTY if report.certainty is None else report.certainty
     for row in quality.matrix:
-        if row.label != "all" or row.reference is None:
-            continue
         metric, label, _ = DIMENSIONS[row.dimension]
-        failed = any(one.metric == f"{metric}_reference" and one.outcome == "fail" for one in report.verdicts)
-        if 2 * row.reference < row.scored and not failed:
-            yield f"{label}: the reference has {row.reference} of {row.scored} right, so there was little to lose."
-        drop = next((one for one in report.verdicts if one.metric == f"{metric}_drop"), None)
-        # Where the measured value decides, nothing is ruled out.
-        if drop is None or drop.outcome != "pass" or drop.threshold <= 0 or certainty < USUAL_CERTAINTY:
+        if row.label != "all":
             continue
-        if row.loss is not None and row.loss[1] > drop.threshold:
-            points = f"a loss of more than {100 * drop.threshold:g} points is ruled out at {certainty:.0%}, one-sided"
-            yield f"{label}: {points}; the interval shown is two-sided and wider, up to {100 * row.loss[1]:.1f}."
+        alone = row.reference is None
+        failed = any(one.metric == f"{metric}_reference" and one.outcome == "fail" for one in report.verdicts)
+        if row.reference is not None and 2 * row.reference < row.scored and not failed:
+            yield f"{label}: the reference has {row.reference} of {row.scored} right, so there was little to lose."
+        wanted = metric if alone else f"{metric}_drop"
+        verdict = next((one for one in report.verdicts if one.metric == wanted), None)
+        # Where the measured value decides, nothing is ruled out.
+        if verdict is None or verdict.outcome != "pass" or not 0 < verdict.threshold < 1 or certainty < USUAL_CERTAINTY:
+            continue
+        if alone and row.candidate_share[0] < verdict.threshold:
+            yield _one_sided(
+                label, "a share below", verdict, "%", certainty, f"from {100 * row.candidate_share[0]:.1f} %"
+            )
+        if row.loss is not None and row.loss[1] > verdict.threshold:
+            yield _one_sided(
+                label, "a loss of more than", verdict, "points", certainty, f"up to {100 * row.loss[1]:.1f}"
+            )
+
+
+def _one_sided(label: str, what: str, verdict: Verdict, unit: str, certainty: float, reach: str) -> str:
+    ruled_out = f"{what} {100 * verdict.threshold:g} {unit} is ruled out at {certainty:.0%}, one-sided"
+    return f"{label}: {ruled_out}; the interval shown is two-sided and wider, {reach}."
 
 
 def _trust(report: Report) -> str:

@@ -84,7 +84,7 @@ def _shown(row: DimensionScore, verdicts: Sequence[Verdict]) -> ShownDimension:
         lost = f"{points} point{'' if points == '1' else 's'} {did} ({ends})"
         flips = f"{row.broke} broke, {row.fixed} fixed"
         if row.flips_p is not None and row.broke + row.fixed:
-            flips += f" (p = {row.flips_p:.2g})"
+            flips += f" (two-sided p = {row.flips_p:.2g})"
     candidate = _track(row.candidate / row.scored, row.candidate_share)
     return ShownDimension(name, row.scored, verdict, candidate, reference, lost, flips)
 

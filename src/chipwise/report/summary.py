@@ -57,7 +57,10 @@ def summarise_report(report: Report) -> Summary:
 
 
 def _word(report: Report) -> tuple[str, Tone]:
-    if report.outcome == "fail":
+    failed = [verdict for verdict in report.verdicts if verdict.outcome == "fail"]
+    if failed and _only_the_reference(failed):
+        return "The suite cannot tell", "none"
+    if failed:
         return "Do not ship it", "fail"
     if report.outcome == "unclear":
         return "Not sure yet", "none"
@@ -108,11 +111,16 @@ def _sure_it_fails(failed: Sequence[Verdict], ran: str) -> Answer:
     question, first = "How sure?", failed[0]
     said = f"{metric_words(first.metric).label} {metric_value(first.metric, first.value)}"
     more = f", and {len(failed) - 1} more" if len(failed) > 1 else ""
-    if all(verdict.metric.endswith("_reference") for verdict in failed):
-        return Answer(question, "The suite cannot tell", f"The model as it was fails it, too: {said}{more}; {ran}.")
+    if _only_the_reference(failed):
+        return Answer(question, "Not at all", f"The model as it was fails it, too: {said}{more}; {ran}.")
     if first.metric.endswith("_drop"):
-        return Answer(question, "95 %", f"{said}{more}: chance is ruled out; {ran}.")
+        return Answer(question, "95 %", f"{said}{more}: chance is ruled out, one-sided; {ran}.")
     return Answer(question, "As measured", f"{said}{more}, over all that was compared; {ran}.")
+
+
+def _only_the_reference(failed: Sequence[Verdict]) -> bool:
+    """Whether nothing failed but the model as it was, of which the candidate is not to blame."""
+    return all(verdict.metric.endswith("_reference") for verdict in failed)
 
 
 def _ran(report: Report) -> str:
@@ -185,6 +193,8 @@ def _speed(kept: TriedRecipe | None, reference: TriedRecipe | None) -> str:
         spread = (kept.decode_spread_tokens_per_s or 0) + (reference.decode_spread_tokens_per_s or 0)
         ratio = f"{kept.decode_tokens_per_s / reference.decode_tokens_per_s:.2f}×"
         said = ratio if apart > spread else "no difference beyond the spread of the runs"
+        if reference.timed_earlier:
+            said = "measured in an earlier run"
         beside = f" instead of {_rate(reference)} ({said})"
     token = duration(1 / kept.decode_tokens_per_s)
     return f"{_rate(kept)} tokens a second{beside}, {token} each"

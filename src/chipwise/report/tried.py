@@ -24,6 +24,8 @@ class TriedRecipe:
         reference: Whether it is the reference.
         said: The gate's words.
         decode_spread_tokens_per_s: Half of what lies between the fastest and the slowest round of decode.
+        prefill_spread_tokens_per_s: The same of prefill.
+        timed_earlier: Whether its speed is of another run, which the machine's load sets apart from the others.
     """
 
     recipe: str
@@ -38,3 +40,5 @@ class TriedRecipe:
     reference: bool = False
     said: str = ""
     decode_spread_tokens_per_s: float | None = None
+    prefill_spread_tokens_per_s: float | None = None
+    timed_earlier: bool = False

@@ -27,6 +27,17 @@ class CaseRefusedError(EngineError):
     """The server refuses one request (HTTP 400, 413 or 422): the case does not fit it."""
 
 
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Follows no redirect: it would make a GET of the question, and take the key to whoever it points at."""
+
+    def redirect_request(self, *args: Any, **kwargs: Any) -> None:
+        """None leaves the redirect's status an error."""
+        return
+
+
+_OPENER = urllib.request.build_opener(_NoRedirects)
+
+
 class ChatClient:
     """A server's ``/chat/completions``.
 
@@ -53,7 +64,12 @@ class ChatClient:
         timeout_s: float = 120,
     ) -> None:
         if not _is_url(url):
-            raise InputError(f"{url!r} is no URL", where=option, remedy="give e.g. http://localhost:8000/v1")
+            raise InputError(f"{_shown(url)!r} is no URL", where=option, remedy="give e.g. http://localhost:8000/v1")
+        if _shown(url) != url:
+            # They would be shown in reports, and the protocol has its own place for a key.
+            raise InputError(
+                f"{_shown(url)!r} has a name, password or query", where=option, remedy=f"put the key into {key_name}"
+            )
         if api_key and not (api_key.isascii() and api_key.isprintable()):
             raise InputError(
                 f"{key_name} holds what no key can", where=option, remedy="set it to one line of ASCII characters"
@@ -80,7 +96,8 @@ class ChatClient:
             texts = [message.get("content") or "", *(_call(call) for call in message.get("tool_calls") or [])]
             return _whole("\n".join(text for text in texts if text).strip())
         except (KeyError, IndexError, TypeError, AttributeError) as e:
-            raise EngineError(f"the answer is no chat completion ({type(e).__name__}: {e})", where=self.url) from e
+            said = _error_of(found) or f"{type(e).__name__}: {e}"
+            raise EngineError(f"the answer is no chat completion ({said})", where=self.url) from e
 
     def _first_model(self) -> str:
         found = self._json("/models", None)
@@ -97,19 +114,24 @@ class ChatClient:
         request = urllib.request.Request(self.url + path, data=data, headers=headers)
         for attempt in range(_TRIES):
             try:
-                with urllib.request.urlopen(request, timeout=self._timeout_s) as response:
+                with _OPENER.open(request, timeout=self._timeout_s) as response:
                     return json.loads(response.read(_MOST_BYTES))
             except urllib.error.HTTPError as e:
                 if e.code not in (429, 503) or attempt == _TRIES - 1:
                     raise self._refusal(e) from e
                 time.sleep(_wait_s(e, attempt))
             except (OSError, ValueError, RecursionError, http.client.HTTPException) as e:
-                raise self._broken(e) from e
+                if not _dropped(e) or attempt == _TRIES - 1:
+                    raise self._broken(e) from e
+                time.sleep(0.5 * 2**attempt)
         raise EngineError("the server gave no answer", where=self.url)
 
     def _refusal(self, error: urllib.error.HTTPError) -> Exception:
         said = " ".join(error.read(_SHOWN).decode("utf-8", "replace").split())
         what = f"HTTP {error.code}: {said}"
+        if 300 <= error.code < 400:
+            where = _shown(error.headers.get("Location", ""))
+            return InputError(f"HTTP {error.code}: it points to {where}", where=self.url, remedy="give that URL")
         if error.code in (401, 403):
             return InputError(what, where=self.url, remedy=f"set {self._key_name} to a key of this server")
         if error.code == 404:
@@ -139,6 +161,27 @@ def same_server(one: str, other: str) -> bool:
 def _origin(url: str) -> tuple[str, str | None, int]:
     parts = urlsplit(url)
     return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}[parts.scheme]
+
+
+def _shown(url: str) -> str:
+    """A URL without what may be a secret in it: user, password, query and fragment."""
+    plain = url.split("?")[0].split("#")[0]
+    scheme, separator, rest = plain.partition("://")
+    host, slash, path = rest.partition("/")
+    return f"{scheme}{separator}{host.rpartition('@')[2]}{slash}{path}"
+
+
+def _dropped(error: Exception) -> bool:
+    """Whether a connection was cut, which says nothing of the question: it may be asked again."""
+    kinds = (ConnectionResetError, BrokenPipeError, http.client.RemoteDisconnected, http.client.IncompleteRead)
+    return isinstance(error, kinds) or isinstance(getattr(error, "reason", None), kinds)
+
+
+def _error_of(body: Any) -> str:
+    """What a body says went wrong; empty if it says nothing."""
+    error = body.get("error") if isinstance(body, dict) else None
+    said = error.get("message") if isinstance(error, dict) else error
+    return " ".join(str(said).split())[:_SHOWN] if said else ""
 
 
 def _is_url(text: str) -> bool:

@@ -15,15 +15,16 @@ ALPHA = 0.05
 """A difference is called one if chance alone would make one as large in fewer than this share of such suites."""
 
 
-def statements(quality: Quality | None, a: Side, b: Side) -> tuple[Statement, ...]:
+def statements(quality: Quality | None, a: Side, b: Side, *, timed_together: bool = True) -> tuple[Statement, ...]:
     """What can be said of B: the dimensions, drift, size, speed.
 
     Args:
         quality: Both sides' answers to the same cases, A's in the reference's place; None if there are none.
         a: The first.
         b: The second.
+        timed_together: Whether both speeds are of one run; of two, the machine's load may be all that differs.
     """
-    return (*_dimensions(quality), *_texts(quality), *_costs(a, b))
+    return (*_dimensions(quality), *_texts(quality), *_costs(a, b, timed_together=timed_together))
 
 
 def _dimensions(quality: Quality | None) -> Iterator[Statement]:
@@ -63,7 +64,7 @@ def _texts(quality: Quality | None) -> Iterator[Statement]:
         yield Statement("even", f"B would choose A's next token at {same} of places, {nats} away on average")
 
 
-def _costs(a: Side, b: Side) -> Iterator[Statement]:
+def _costs(a: Side, b: Side, *, timed_together: bool) -> Iterator[Statement]:
     if a.size_bytes and b.size_bytes:
         ratio = b.size_bytes / a.size_bytes
         words = f"{size(b.size_bytes)}, A {size(a.size_bytes)}"
@@ -79,7 +80,9 @@ def _costs(a: Side, b: Side) -> Iterator[Statement]:
         ratio = theirs.value / ours.value
         words = f"{_rate(theirs)} tok/s, A {_rate(ours)}"
         # Within the spread of both there is nothing to say.
-        if abs(theirs.value - ours.value) <= theirs.spread + ours.spread:
+        if not timed_together:
+            yield Statement("even", f"B {name} at {words}, each measured in a run of its own: no comparison")
+        elif abs(theirs.value - ours.value) <= theirs.spread + ours.spread:
             yield Statement("even", f"B {name} as fast within the spread of the runs: {words}")
         else:
             yield Statement("better" if ratio > 1 else "worse", f"B {name} {ratio:.2f}× as fast: {words}")

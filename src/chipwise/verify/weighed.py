@@ -44,11 +44,22 @@ def weighed(
         kept,
         said=said,
         decode_spread_tokens_per_s=speed.decode.spread if speed else None,
+        prefill_spread_tokens_per_s=speed.prefill.spread if speed else None,
     )
 
 
-def weighed_reference(recipe: str, quality: Quality, *, size_bytes: int | None, speed: Speed | None) -> TriedRecipe:
-    """The reference's row, from the quality of a candidate that was compared with it."""
+def weighed_reference(
+    recipe: str, quality: Quality, *, size_bytes: int | None, speed: Speed | None, earlier: bool = False
+) -> TriedRecipe:
+    """The reference's row, from the quality of a candidate that was compared with it.
+
+    Args:
+        recipe: Its name.
+        quality: What was measured of the candidate.
+        size_bytes: Bytes of its weights.
+        speed: How fast it was.
+        earlier: Whether that was in an earlier run.
+    """
     rows = [row for row in quality.matrix if row.label == "all" and row.reference is not None]
     scored = sum(row.scored for row in rows)
     return TriedRecipe(
@@ -59,4 +70,6 @@ def weighed_reference(recipe: str, quality: Quality, *, size_bytes: int | None, 
         right=sum(row.reference or 0 for row in rows) / scored if scored else None,
         reference=True,
         decode_spread_tokens_per_s=speed.decode.spread if speed else None,
+        prefill_spread_tokens_per_s=speed.prefill.spread if speed else None,
+        timed_earlier=earlier,
     )
