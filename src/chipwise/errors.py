@@ -8,6 +8,7 @@ __all__ = [
     "DeadlineError",
     "DependencyError",
     "EngineError",
+    "EngineLostError",
     "GateFailedError",
     "GraphError",
     "InputError",
@@ -52,6 +53,10 @@ class ChipwiseError(Exception):
 
 class EngineError(ChipwiseError):
     """A runtime could not load, run or agree with itself."""
+
+
+class EngineLostError(EngineError):
+    """The process of an engine ended or hung, and all that its slots held is gone."""
 
 
 class RecordError(EngineError):

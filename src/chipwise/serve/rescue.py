@@ -34,6 +34,11 @@ class Rescue:
         """The breaker's state: 0 closed, 1 half open, 2 open."""
         return STATES.index(self._breaker.state)
 
+    @property
+    def open(self) -> bool:
+        """Whether the engine is asked nothing at present."""
+        return self._breaker.state == "open"
+
     def allows(self) -> bool:
         """Whether the next request goes to the engine."""
         with self._lock:

@@ -129,6 +129,11 @@ class Scheduler:
         return len(self._room)
 
     @property
+    def waiting(self) -> tuple[Sequence, ...]:
+        """Sequences without a slot."""
+        return tuple(self._room)
+
+    @property
     def n_parked(self) -> int:
         """Sequences that keep a slot and do not run."""
         return len(self._roster.pool.parked)

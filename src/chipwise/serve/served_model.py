@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from chipwise.engine.restarts import Restarts
 from chipwise.engine.session import Session
 from chipwise.model.chat_template import ChatTemplate
 from chipwise.model.tokenizer import Tokenizer
@@ -24,6 +25,7 @@ class ServedModel:
         reuses_prefixes: Whether KV copied from another prompt with the same beginning is as good as computed.
         fallback: Another decoder of the same vocabulary, which takes over what the first one fails; None if there is
             none. The server closes it.
+        process: The session, if its engine runs in a process that may be lost and is replaced; None if it does not.
     """
 
     name: str
@@ -35,3 +37,4 @@ class ServedModel:
     emulates: str | None = None
     reuses_prefixes: bool = True
     fallback: Session | None = None
+    process: Restarts | None = None

@@ -24,6 +24,8 @@ class Ticket:
         constraint: Where its text stands in its grammar; None if it has none.
         last_token_s: When its latest token came, on the server's clock; None before the first.
         gone: Whether its client has given it up.
+        losses: In how many of its steps the engine was lost.
+        lost_at: How many tokens of its answer there were at the last of these.
     """
 
     sequence: Sequence
@@ -33,3 +35,5 @@ class Ticket:
     constraint: GrammarState | None = None
     last_token_s: float | None = None
     gone: bool = False
+    losses: int = 0
+    lost_at: int = 0

@@ -1,0 +1,193 @@
+"""Keeper: the thread that starts an engine's process, waits for its end, and starts the next one."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from chipwise.engine.isolated.backoff import Backoff
+from chipwise.engine.isolated.process import EngineProcess
+from chipwise.engine.isolated.remote import Opening, RemoteSession, SessionFacts
+from chipwise.engine.isolated.settings import Isolation
+from chipwise.engine.isolated.step_limit import StepLimit
+from chipwise.engine.restarts import EngineState
+from chipwise.engine.session import Session
+from chipwise.errors import ChipwiseError, EngineError, EngineLostError
+
+Prove = Callable[[Session], None]
+"""Runs a self-test in a fresh session, and raises what is wrong."""
+
+_FAILED_STARTS_UNTIL_DOWN = 2
+_LONG_WAIT_S = 5.0
+# A start may find the files out of the cache, or the board slower, than the first one did.
+_START_FACTOR = 5.0
+_PATIENCE_FACTOR = 3.0
+_LEAST_START_S = 120.0
+_END_S = 10.0
+
+_logger = logging.getLogger(__name__)
+
+
+class Keeper:
+    """Keeps one process of an engine up, from the constructor to ``close``.
+
+    It owns a thread that lives as long, since the kernel ends a process with the thread that started it.
+
+    Args:
+        opening: What each process opens.
+        isolation: How it is watched.
+        prove: Run in each process before it is used.
+
+    Raises:
+        ChipwiseError: What the first start raised.
+    """
+
+    def __init__(self, opening: Opening, isolation: Isolation, prove: Prove) -> None:
+        self._opening, self._isolation, self._prove = opening, isolation, prove
+        self._limit = StepLimit(isolation.step_timeout_s)
+        self._backoff = Backoff(isolation.backoff)
+        self._changed = threading.Condition()
+        self._process: EngineProcess | None = None
+        self._remote: RemoteSession | None = None
+        self._taken: RemoteSession | None = None
+        self._closing = False
+        self._failed: ChipwiseError | None = None
+        self._trouble = ""
+        self._failed_starts = 0
+        self._waits_long = False
+        self._lost_s: float | None = None
+        self._patience_s, self._start_s = isolation.patience_s, isolation.start_timeout_s
+        self.restarts = 0
+        self.facts: SessionFacts | None = None
+        self._thread = threading.Thread(target=self._run, name="chipwise-engine-keeper", daemon=True)
+        self._thread.start()
+        self._await_first()
+
+    @property
+    def state(self) -> EngineState:
+        """See ``Restarts.state``."""
+        with self._changed:
+            if self._remote is not None and self._remote.process.alive:
+                return "up"
+            waited_s = 0.0 if self._lost_s is None else time.monotonic() - self._lost_s
+            hopeless = self._waits_long or self._failed_starts >= _FAILED_STARTS_UNTIL_DOWN
+            return "down" if hopeless or waited_s > self._patience_s else "restarting"
+
+    @property
+    def trouble(self) -> str:
+        """See ``Restarts.trouble``."""
+        return "" if self.state == "up" else self._trouble or "its process has ended"
+
+    def current(self) -> RemoteSession:
+        """The session of the process that is up. Whoever takes it has to dispose of it.
+
+        Raises:
+            EngineLostError: None is up.
+        """
+        with self._changed:
+            if self._remote is None or not self._remote.process.alive:
+                raise EngineLostError(f"the engine is being restarted: {self._trouble}")
+            self._taken = self._remote
+            return self._remote
+
+    def close(self) -> None:
+        """End the process and the thread."""
+        with self._changed:
+            self._closing = True
+            process = self._process
+            self._changed.notify_all()
+        if process is not None:
+            process.kill("it was closed")
+        self._thread.join(_END_S)
+
+    def _await_first(self) -> None:
+        try:
+            with self._changed:
+                self._changed.wait_for(lambda: self.facts is not None or self._failed is not None)
+        except BaseException:
+            self.close()
+            raise
+        if self._failed is not None:
+            self._thread.join(_END_S)
+            raise self._failed
+
+    def _run(self) -> None:
+        while not self._closing:
+            started_s = time.monotonic()
+            try:
+                remote = self._start()
+            except ChipwiseError as e:
+                self._note_failure(e)
+                ran_s = 0.0
+                if self._failed is not None:
+                    return
+            else:
+                ran_s = self._watch(remote, started_s)
+            if not self._closing:
+                self._pause(ran_s)
+
+    def _start(self) -> RemoteSession:
+        """A process that has opened its session and proven it; none is left if that fails."""
+        process = EngineProcess()
+        with self._changed:
+            self._process = process
+            if self._closing:
+                process.kill("it was closed")
+        try:
+            remote = RemoteSession(process, self._opening, self._limit, self._start_s)
+            self._require_same(remote.facts)
+            self._prove(remote)
+        except BaseException as e:
+            process.kill("its start failed")
+            process.wait()
+            process.dispose()
+            if isinstance(e, ChipwiseError):
+                raise
+            raise EngineError(f"the engine's start failed ({type(e).__name__}: {e})") from e
+        return remote
+
+    def _require_same(self, facts: SessionFacts) -> None:
+        if self.facts not in (None, facts):
+            raise EngineError("the engine opened as another one than before")
+
+    def _watch(self, remote: RemoteSession, started_s: float) -> float:
+        """Let a process be used until it ends; how long it was, in seconds."""
+        up_s = time.monotonic()
+        with self._changed:
+            if self.facts is None:
+                took_s = up_s - started_s
+                self._patience_s = max(self._patience_s, _PATIENCE_FACTOR * took_s)
+                self._start_s = max(_LEAST_START_S, _START_FACTOR * took_s)
+            else:
+                self.restarts += 1
+                _logger.warning("the engine runs again after %.1f s", up_s - (self._lost_s or started_s))
+            self.facts, self._remote = remote.facts, remote
+            self._failed_starts, self._waits_long, self._lost_s, self._trouble = 0, False, None, ""
+            self._changed.notify_all()
+        remote.process.wait()
+        with self._changed:
+            self._remote, self._lost_s = None, time.monotonic()
+            self._trouble = remote.process.loss().what
+            if self._taken is not remote:
+                remote.process.dispose()
+        if not self._closing:
+            _logger.error("%s", self._trouble)
+        return time.monotonic() - up_s
+
+    def _note_failure(self, error: ChipwiseError) -> None:
+        with self._changed:
+            self._failed_starts += 1
+            self._trouble = f"the engine cannot be started again: {error.what}"
+            if self.facts is None:
+                self._failed = error
+            elif not self._closing:
+                _logger.error("%s", self._trouble)
+            self._changed.notify_all()
+
+    def _pause(self, ran_s: float) -> None:
+        wait_s = self._backoff.wait_s(ran_s)
+        with self._changed:
+            self._waits_long = self._waits_long or wait_s > _LONG_WAIT_S
+            self._changed.wait_for(lambda: self._closing, wait_s)

@@ -1,0 +1,133 @@
+"""EngineProcess: a child process with an end of the wire, whose last words and whose end are known."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+
+from chipwise.engine.isolated.ending import in_words, oom_kills
+from chipwise.engine.isolated.shared import SharedMemory
+from chipwise.engine.isolated.wire import wire
+from chipwise.errors import EngineError, EngineLostError
+
+_WORKER = "chipwise.engine.isolated.worker"
+_KEPT_LINES = 40
+_TOLD_LINES = 3
+_MAX_LINE_BYTES = 4096
+_MAX_TOLD = 400
+# A killed process is gone at once, unless a driver holds it in the kernel.
+_END_S = 5.0
+
+_logger = logging.getLogger(__name__)
+
+
+class EngineProcess:
+    """A worker in a session of its own. To be started by a thread that outlives it: it dies with that thread.
+
+    Attributes:
+        control: Our end of the wire.
+        memory: What both map.
+        ended: Set once it is gone, and all that it said is known.
+    """
+
+    def __init__(self) -> None:
+        self.memory = SharedMemory.create()
+        self.control, theirs = wire()
+        self.ended = threading.Event()
+        self._lock = threading.Lock()
+        self._lines: deque[str] = deque(maxlen=_KEPT_LINES)
+        self._stopped: str | None = None
+        self._reaped = False
+        self._oom_kills = oom_kills()
+        self.started_s = time.monotonic()
+        numbers = [str(number) for number in (theirs.fileno(), self.memory.descriptor, os.getpid())]
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-u", "-m", _WORKER, *numbers],
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                pass_fds=(theirs.fileno(), self.memory.descriptor), start_new_session=True,
+            )  # fmt: skip
+        except OSError as e:
+            self.dispose()
+            raise EngineError(f"a process for the engine cannot be started ({e.strerror})") from e
+        finally:
+            theirs.close()
+        self._reader = threading.Thread(target=self._read, name="chipwise-engine-output", daemon=True)
+        self._reader.start()
+
+    @property
+    def pid(self) -> int:
+        """Its number, and its group's."""
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        """Whether it has neither ended nor been told to."""
+        return not self.ended.is_set() and self._stopped is None
+
+    def kill(self, why: str) -> None:
+        """End it and all it has started, now.
+
+        Args:
+            why: What is said of it, e.g. "a step took longer than 30 s".
+        """
+        with self._lock:
+            if self._stopped is None and not self._reaped:
+                self._stopped = why
+            self._kill_group()
+
+    def wait(self) -> None:
+        """Wait for its end, and clear away what is left of it. For one thread, and once."""
+        # Not reaped yet, so its number and its group's stay taken until the group is killed.
+        os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+        with self._lock:
+            self._kill_group()
+            _, status = os.waitpid(self.pid, 0)
+            self._process.returncode = os.waitstatus_to_exitcode(status)
+            self._reaped = True
+        self._reader.join(_END_S)
+        self.ended.set()
+
+    def dispose(self) -> None:
+        """Close what led to it. For the one that asks it: a descriptor that is in use must not become another's."""
+        self.control.close()
+        self.memory.close()
+
+    def loss(self) -> EngineLostError:
+        """What became of it, for those whose requests it held. It must have been killed, or have closed the wire."""
+        if not self.ended.wait(_END_S):
+            self.kill("its process closed its connection")
+            self.ended.wait(_END_S)
+        if self._stopped is not None:
+            what = self._stopped
+        elif self.ended.is_set():
+            what = in_words(self._process.returncode, out_of_memory=oom_kills() > self._oom_kills)
+        else:
+            what = "its process cannot be ended: a driver holds it in the kernel"
+        lines = [line for line in list(self._lines) if line][-_TOLD_LINES:]
+        said = " / ".join(lines)[-_MAX_TOLD:]
+        return EngineLostError(f"the engine was lost: {what}" + (f"; it said last: {said}" if said else ""))
+
+    def _read(self) -> None:
+        stream = self._process.stdout
+        if stream is None:
+            return
+        with stream:
+            while line := stream.readline(_MAX_LINE_BYTES):
+                text = line.decode(errors="replace").strip()
+                self._lines.append(text)
+                _logger.info("engine process %d: %s", self.pid, text)
+
+    def _kill_group(self) -> None:
+        if not self._reaped:
+            try:
+                os.killpg(self.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                # Only its leader is left, as a zombie of which some kernels say so.
+                return

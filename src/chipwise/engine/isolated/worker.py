@@ -1,0 +1,148 @@
+"""The worker: a process that holds one open engine and does what it is told, until the wire ends.
+
+Called as ``python -m chipwise.engine.isolated.worker WIRE MEMORY PARENT``: two inherited file descriptors and the
+number of the process that started it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import signal
+import socket
+import sys
+import traceback
+from pathlib import Path
+
+import numpy as np
+
+from chipwise.engine.batch import Batch
+from chipwise.engine.isolated.shared import SharedMemory
+from chipwise.engine.isolated.step_place import StepPlace
+from chipwise.engine.isolated.wire import Message, error_message, receive, send
+from chipwise.engine.known_fault import KnowsFaults
+from chipwise.engine.registry import get_engine
+from chipwise.engine.session import PaddedPrefill, SavesSlots, Session
+from chipwise.errors import ChipwiseError, EngineError
+
+_PR_SET_PDEATHSIG = 1
+_OOM_SCORE = Path("/proc/self/oom_score_adj")
+# If memory runs out, the engine is to go and not the server, which can start it again.
+_RATHER_THIS_ONE = "300"
+
+
+class Worker:
+    """One session, asked over a wire."""
+
+    def __init__(self, control: socket.socket, memory: SharedMemory) -> None:
+        self._control, self._memory = control, memory
+
+    def run(self) -> None:
+        """Open what the first message names, then answer until the other side ends."""
+        first = receive(self._control)
+        if first is None:
+            return
+        try:
+            session = _open(first)
+        except Exception as e:  # whatever it is, the server must hear of it
+            self._answer_error(e)
+            return
+        gc.collect()
+        gc.freeze()
+        self._answer(facts(session))
+        while (message := receive(self._control)) is not None:
+            try:
+                self._answer(self._do(session, message))
+            except Exception as e:  # as above
+                self._answer_error(e)
+        session.close()
+
+    def _do(self, session: Session, message: Message) -> Message:
+        what = message["do"]
+        if what == "step":
+            self._step(session, message)
+        elif what == "move":
+            session.move_slot(message["source"], message["target"], message["tokens"])
+        elif what == "save" and isinstance(session, SavesSlots):
+            kv = session.save_slot(message["slot"], message["tokens"])
+            self._memory.array(np.float32, kv.shape)[...] = kv
+            return {"shape": kv.shape}
+        elif what == "load" and isinstance(session, SavesSlots):
+            session.load_slot(message["slot"], self._memory.array(np.float32, tuple(message["shape"])).copy())
+        elif what == "explain":
+            return {"text": session.explain(message["symptom"]) if isinstance(session, KnowsFaults) else None}
+        else:
+            raise EngineError(f"the engine's process does not know {what!r}")
+        return {}
+
+    def _step(self, session: Session, message: Message) -> None:
+        rows, new, first, every = message["rows"], message["new"], message["first"], message["all"]
+        place = StepPlace(rows, new)
+        # Copies, as the engine may keep them, and the other side writes here again.
+        tokens = self._memory.array(np.int64, (rows, new), place.tokens).copy()
+        past = self._memory.array(np.int64, (rows,)).copy()
+        logits = session.step(Batch(first, tokens, past, "all" if every else "last")).logits
+        self._memory.array(np.float32, logits.shape, place.logits)[...] = logits
+
+    def _answer(self, message: Message) -> None:
+        send(self._control, message)
+
+    def _answer_error(self, error: Exception) -> None:
+        if not isinstance(error, ChipwiseError):
+            traceback.print_exception(error)
+        self._answer(error_message(error))
+
+
+def facts(session: Session) -> Message:
+    """What the other side has to know of a session."""
+    return {
+        "n_slots": session.n_slots,
+        "max_context": session.max_context,
+        "vocab_size": session.vocab_size,
+        "max_step_tokens": session.max_step_tokens,
+        "whole_tokens": session.whole_tokens if isinstance(session, PaddedPrefill) else 1,
+        "saves": isinstance(session, SavesSlots),
+    }
+
+
+def _open(message: Message) -> Session:
+    files = {role: Path(path) for role, path in message["files"].items()}
+    return get_engine(message["engine"]).open(
+        files, n_slots=message["n_slots"], max_context=message["max_context"], options=message["options"]
+    )
+
+
+def _die_with(parent: int) -> None:
+    """Have the kernel kill this process when the thread that started it ends, however that happens.
+
+    A wire that closes would not be noticed by a process that hangs.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
+    if os.getppid() != parent:
+        sys.exit("the process that started this one has ended")
+
+
+def _yield_memory() -> None:
+    try:
+        _OOM_SCORE.write_text(_RATHER_THIS_ONE, "ascii")
+    except OSError:
+        return  # a system without it kills whom it likes
+
+
+def main() -> None:
+    """Take what was inherited, and work."""
+    wire, memory, parent = (int(argument) for argument in sys.argv[1:])
+    _die_with(parent)
+    # The server is told to end by signals to all its processes; it drains first, and needs its engine for that.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    for descriptor in (wire, memory):
+        os.set_inheritable(descriptor, False)
+    _yield_memory()
+    Worker(socket.socket(fileno=wire), SharedMemory(memory)).run()
+
+
+if __name__ == "__main__":
+    main()
