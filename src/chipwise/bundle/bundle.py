@@ -27,6 +27,7 @@ from chipwise.bundle.manifest import (
 from chipwise.bundle.self_test import run_self_test
 from chipwise.engine import Session
 from chipwise.engine.graph_session import GraphEngine, GraphSession
+from chipwise.engine.isolated import IsolatedEngine, Isolation
 from chipwise.engine.registry import get_engine
 from chipwise.errors import BundleError, EngineError, InputError
 from chipwise.files import is_lfs_pointer, read_bounded, sha256_bytes, sha256_file
@@ -93,6 +94,7 @@ class Bundle:
         threads: int | None = None,
         options: Mapping[str, Any] | None = None,
         self_test: bool = True,
+        isolation: Isolation | None = None,
     ) -> Session:
         """Open the model in its engine, and run the self-test in the session that is returned.
 
@@ -102,6 +104,7 @@ class Bundle:
             threads: Threads of the engine; None leaves it to the bundle's options or the engine.
             options: Further settings of the engine, which go before the bundle's.
             self_test: Whether to compare a short run with what the build recorded.
+            isolation: How the engine's process is kept, and then each is tested as it starts; None runs it in this one.
 
         Raises:
             BundleError: The self-test failed: the runtime here does not compute what the build saw.
@@ -117,6 +120,7 @@ class Bundle:
             self._options(threads, options),
             self.manifest.self_test if self_test else None,
             (n_slots, max_context),
+            isolation,
         )
 
     def open_fallback(
@@ -156,15 +160,23 @@ class Bundle:
         options: Mapping[str, Any],
         test: SelfTest | None,
         sizes: tuple[int, int],
+        isolation: Isolation | None = None,
     ) -> Session:
         n_slots, max_context = sizes
+
+        def prove(opened: Session) -> None:
+            if test is not None:
+                run_self_test(opened, test, where=str(self.path))
+
+        if isolation is not None:
+            isolated = IsolatedEngine(engine, isolation, prove)
+            return isolated.open(graphs, n_slots=n_slots, max_context=max_context, options=options)
         session = get_engine(engine).open(graphs, n_slots=n_slots, max_context=max_context, options=options)
-        if test is not None:
-            try:
-                run_self_test(session, test, where=str(self.path))
-            except BaseException:
-                session.close()
-                raise
+        try:
+            prove(session)
+        except BaseException:
+            session.close()
+            raise
         return session
 
     def _refuse_context(self, max_context: int, test: SelfTest | None) -> None:

@@ -13,6 +13,7 @@ import click
 
 from chipwise.cli.board_options import board_options, board_settings
 from chipwise.cli.numbers import CONTEXT, SLOTS, THREADS
+from chipwise.engine.isolated import Isolation
 from chipwise.serve.assembly import Served
 from chipwise.serve.hardware import Hardware
 from chipwise.serve.http.keys import read_keys
@@ -55,6 +56,19 @@ def _finite(_: click.Context, option: click.Parameter, value: float | None) -> f
     default="lazy",
     show_default=True,
     help="When the second engine of a bundle that has one is opened: on first need, at the start, or never.",
+)
+@click.option(
+    "--isolate/--no-isolate",
+    default=None,
+    help="Run the engine in a process of its own, which is replaced when it crashes or hangs.  "
+    "[default: on, without onnxruntime]",
+)
+@click.option(
+    "--engine-timeout",
+    type=click.FloatRange(0, min_open=True),
+    callback=_finite,
+    help="Seconds after which a step of the engine's own process counts as a hang.  "
+    "[default: ten times the slowest so far, 30 at least]",
 )
 @click.option(
     "--queue",
@@ -121,6 +135,8 @@ def serve(
     embeddings: Path | None,
     threads: int | None,
     fallback: FallbackMode,
+    isolate: bool | None,
+    engine_timeout: float | None,
     queue: int,
     reserve: int | None,
     parking: int | None,
@@ -162,6 +178,8 @@ def serve(
         max_context=context,
         threads=threads,
         fallback=fallback,
+        isolate=isolate,
+        isolation=Isolation(step_timeout_s=engine_timeout),
         keys=keys,
         board=watched,
         announcer=announcer,

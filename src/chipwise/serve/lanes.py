@@ -13,7 +13,7 @@ from chipwise.serve.ticket import Ticket
 
 
 class Lanes:
-    """Sends requests to the engine, or to the fallback while the breaker is open.
+    """Sends requests to the engine, or to the fallback while the breaker is open or the engine's process is down.
 
     Every method may be called from any thread.
 
@@ -55,7 +55,7 @@ class Lanes:
             UnavailableError: The server is shutting down, or a loop has broken.
         """
         self._main.require_open()
-        if self._fallback is None or self._rescue is None or self._rescue.allows():
+        if self._fallback is None or self._rescue is None or (not self._main.down and self._rescue.allows()):
             return self._main.submit(request, outbox)
         ticket = self._fallback.submit(request, outbox)
         self._rescue.count()

@@ -43,6 +43,11 @@ class Loop:
         """Whether requests can be expected to be answered."""
         return self.broken is None and self._runner.healthy
 
+    @property
+    def down(self) -> bool:
+        """Whether the engine's process is lost and not expected back."""
+        return self._runner.down
+
     def start(self) -> None:
         """Start the thread."""
         self._thread.start()

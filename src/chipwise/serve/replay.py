@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from chipwise.serve.limits import Limits
 from chipwise.serve.ticket import Ticket
 
 # A request that got so far beyond where the engine was lost is not what killed it.
@@ -28,13 +29,13 @@ class ReplayRules:
 class Replay:
     """Finds the request that kills the engine, by whom the lost steps had in common.
 
-    The first loss may be chance: all go on together. Those that were in the step of a second one are suspects, and
-    until they are over or cleared requests run one at a time: the next loss names one request, not several.
+    The first loss may be chance: all go on together. Those that were in the step of a second one are suspects: each
+    runs alone until it got well beyond where the engine was lost, so the next loss names one request, not several.
     """
 
     def __init__(self, rules: ReplayRules | None = None) -> None:
         self._rules = rules or ReplayRules()
-        self._suspects: set[Ticket] = set()
+        self._suspects: list[Ticket] = []
 
     def blame(self, tickets: Iterable[Ticket]) -> list[Ticket]:
         """The engine was lost in a step.
@@ -49,17 +50,21 @@ class Replay:
         for ticket in blamed:
             ticket.losses += 1
             ticket.lost_at = ticket.answer.n_tokens
-        self._suspects.update(ticket for ticket in blamed if ticket.losses >= _SUSPECT_LOSSES)
+            if ticket.losses >= _SUSPECT_LOSSES and ticket not in self._suspects:
+                self._suspects.append(ticket)
         most = self._rules.replays if len(blamed) == 1 else self._rules.most
         return [ticket for ticket in blamed if ticket.losses > most]
 
     def over(self, ticket: Ticket) -> None:
         """A request is over."""
-        self._suspects.discard(ticket)
+        if ticket in self._suspects:
+            self._suspects.remove(ticket)
 
-    @property
-    def one_at_a_time(self) -> bool:
-        """Whether requests are to run one at a time."""
-        cleared = {one for one in self._suspects if one.answer.n_tokens >= one.lost_at + _CLEARED_TOKENS}
-        self._suspects -= cleared
-        return bool(self._suspects)
+    def limited(self, limits: Limits) -> Limits:
+        """The limits, with the suspect that is to run alone now."""
+        if not self._suspects:
+            return limits
+        self._suspects = [one for one in self._suspects if one.answer.n_tokens < one.lost_at + _CLEARED_TOKENS]
+        # One that is turned away by the hardware's limits keeps nobody waiting.
+        may_run = [one.sequence for one in self._suspects if not limits.sheds(one.sequence.request.priority)]
+        return replace(limits, only=may_run[0]) if may_run else limits

@@ -62,6 +62,9 @@ class Roster:
         for sequence in [one for one in self.pool.holding if one.turned]:
             self._let_go(sequence)
         most = self.max_running if limits.max_batch is None else max(1, min(limits.max_batch, self.max_running))
+        for sequence in self.pool.active if limits.only is not None else ():
+            if sequence is not limits.only:
+                self._displace(sequence, now_s)
         while len(self.pool.active) > most:
             self._displace(self._least_urgent(self.pool.active, now_s), now_s)
         # Each round lets one in; one that enters has its tokens to be fed first.
@@ -71,6 +74,8 @@ class Roster:
 
     def _let_in(self, now_s: float, limits: Limits, most: int) -> bool:
         waiting = [s for s in (*self.pool.parked, *self._room) if not limits.sheds(s.request.priority)]
+        if limits.only is not None:
+            waiting = [limits.only] if limits.only in waiting else []
         if not waiting:
             return False
         best = min(waiting, key=lambda s: self._ageing.rank(s, now_s, self._shares.served(s.request.client)))

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from collections.abc import Sequence as Several
 
 import numpy as np
 import numpy.typing as npt
 
 from chipwise.engine.known_fault import explained
-from chipwise.errors import ChipwiseError, DeadlineError, EngineError
+from chipwise.engine.restarts import Restarts
+from chipwise.errors import ChipwiseError, EngineError, EngineLostError, UnavailableError
 from chipwise.serve.answer import Answer
 from chipwise.serve.chooser import Chooser
+from chipwise.serve.ends import End, nobody, not_again, outcome, too_late
 from chipwise.serve.events import Failure, Finish, Outbox
 from chipwise.serve.limits import Limits
 from chipwise.serve.logits_check import SYMPTOMS, WORDS, faulty_sequences
-from chipwise.serve.metrics import Metrics, Outcome
+from chipwise.serve.metrics import Metrics
+from chipwise.serve.replay import Replay
 from chipwise.serve.request import Request
 from chipwise.serve.rescue import Rescue
 from chipwise.serve.scheduler import NO_LIMITS, Scheduler, Step
@@ -59,6 +63,10 @@ class Runner:
         self._clock = clock
         self._limits = limits
         self._rescue = rescue
+        self._process = model.process
+        self._replay = Replay()
+        if self._process is not None:
+            self._process.while_waiting(self._tell_expired)
         self._chooser = Chooser(model.session.vocab_size, scheduler, metrics, clock)
         self._lock = threading.Lock()
         self._live: dict[Sequence, Ticket] = {}
@@ -67,8 +75,13 @@ class Runner:
 
     @property
     def healthy(self) -> bool:
-        """Whether the engine's latest steps did not all fail."""
-        return self._failures < _FAILURES_UNTIL_SICK
+        """Whether the engine's latest steps did not all fail, and its process is up or will be in a moment."""
+        return self._failures < _FAILURES_UNTIL_SICK and not self.down
+
+    @property
+    def down(self) -> bool:
+        """Whether the engine's process is lost and not expected back."""
+        return self._process is not None and self._process.state == "down"
 
     @property
     def idle(self) -> bool:
@@ -101,7 +114,10 @@ class Runner:
 
         Raises:
             OverloadedError: There is no room for it, or the hardware's limits turn it away.
+            UnavailableError: The engine is down.
         """
+        if self._process is not None and self.down:
+            raise _unavailable(self._process)
         answer = Answer(request, self._vocabulary, self._eos_ids)
         constraint = None if request.grammar is None else request.grammar.start()
         ticket = Ticket(Sequence(request), answer, outbox, request.sampling.generator(), constraint)
@@ -130,8 +146,10 @@ class Runner:
         """Run one step of the session; False if there was nothing to do."""
         self._move(self._end([(ticket, None) for ticket in self._take_cancelled()]))
         self._move(self._end(self._expired()))
+        if not self._usable():
+            return False
         with self._lock:
-            step = self._scheduler.schedule(self._clock(), self._limits())
+            step = self._scheduler.schedule(self._clock(), self._replay.limited(self._limits()))
         if step is None:
             return False
         if not self._move(list(step.moves)):
@@ -139,6 +157,9 @@ class Runner:
         started_s = self._clock()
         try:
             logits = self._session.step(step.batch).logits
+        except EngineLostError as e:
+            self._lost(e, step.sequences)
+            return True
         except EngineError as e:
             # By its contract the slots of this batch hold nothing defined any more; the others are sound.
             self._failures += 1
@@ -193,13 +214,55 @@ class Runner:
             for row, kind in kinds.items()
         }
 
-    def _lose(self, lost: list[tuple[Ticket, EngineError]]) -> list[Move]:
+    def _usable(self) -> bool:
+        """Whether the engine can be asked. If its process is lost and not coming back, nobody waits for it."""
+        process = self._process
+        if process is None:
+            return True
+        if (loss := process.renew()) is not None:
+            self._lost(loss)
+        if self.down:
+            with self._lock:
+                live = list(self._live.values())
+            self._lose([(ticket, _unavailable(process)) for ticket in live])
+        return process.state == "up"
+
+    def _lost(self, error: EngineLostError, stepping: Iterable[Sequence] = ()) -> None:
+        """The engine's process is gone, and all KV with it: who held some goes on from its tokens, there or elsewhere.
+
+        Args:
+            error: How it was lost.
+            stepping: Those that were in the step that it was lost in.
+        """
+        self._metrics.faulted("engine")
+        if self._process is not None:
+            self._process.renew()
+        with self._lock:
+            self._scheduler.forget()
+        if self._rescue is not None:
+            self._lose([(self._live[sequence], error) for sequence in self._scheduler.holding])
+            return
+        spent = self._replay.blame([self._live[sequence] for sequence in stepping])
+        self._end([(ticket, Failure(not_again(ticket, error))) for ticket in spent])
+        with self._lock:
+            again = self._scheduler.holding
+            self._scheduler.release(*again)
+            for sequence in again:
+                sequence.restart()
+                self._scheduler.adopt(sequence)
+        _logger.warning("%d requests are fed again to the engine's next process: %s", len(again), error)
+
+    def _lose(self, lost: Several[tuple[Ticket, ChipwiseError]]) -> list[Move]:
         """Requests that the engine failed: they go on in the fallback, or end with the error."""
         rescue = self._rescue
         if not lost or rescue is None:
             return self._end([(ticket, Failure(error)) for ticket, error in lost])
         rescue.faulted()
         with self._lock:
+            if rescue.open:
+                # Nobody waits for an engine that is asked nothing.
+                leaving, error = {ticket.sequence for ticket, _ in lost}, lost[0][1]
+                lost = [*lost, *((self._live[one], error) for one in self._scheduler.waiting if one not in leaving)]
             moves = self._scheduler.release(*(ticket.sequence for ticket, _ in lost))
             for ticket, _ in lost:
                 del self._live[ticket.sequence]
@@ -216,7 +279,7 @@ class Runner:
             cancelled, self._cancelled = self._cancelled, set()
         return [ticket for ticket in cancelled if ticket.sequence in self._live]
 
-    def _end(self, ends: list[tuple[Ticket, Finish | Failure | None]]) -> list[Move]:
+    def _end(self, ends: list[tuple[Ticket, End]]) -> list[Move]:
         """Free the slots of requests that are over, then tell their clients (None: the client has gone)."""
         if not ends:
             return []
@@ -226,25 +289,36 @@ class Runner:
             moves = self._scheduler.release(*complete, now_s=self._clock()) + self._scheduler.release(*others)
             for ticket, _ in ends:
                 del self._live[ticket.sequence]
+                self._replay.over(ticket)
         if complete and self._rescue is not None:
             self._rescue.answered()
         for ticket, end in ends:
-            self._metrics.over(_outcome(end))
+            self._metrics.over(outcome(end))
             if end is not None:
                 ticket.outbox(end)
         return moves
 
-    def _expired(self) -> list[tuple[Ticket, Finish | Failure | None]]:
+    def _expired(self) -> list[tuple[Ticket, End]]:
         now_s = self._clock()
         with self._lock:
             expired = self._scheduler.expired(now_s)
-        return [(self._live[sequence], Failure(_too_late(self._live[sequence], now_s))) for sequence in expired]
+        return [(self._live[sequence], Failure(too_late(self._live[sequence], now_s))) for sequence in expired]
+
+    def _tell_expired(self) -> None:
+        """A step takes long, perhaps for good: whose deadline passes meanwhile hears so now, and is ended after it."""
+        for ticket, end in self._expired():
+            if end is not None:
+                ticket.outbox(end)
+            ticket.outbox = nobody
 
     def _move(self, moves: list[Move]) -> bool:
         """Copy KV; False if that failed, and everybody who held some was told."""
         try:
             for move in moves:
                 self._session.move_slot(move.source, move.target, move.tokens)
+        except EngineLostError as e:
+            self._lost(e)
+            return False
         except EngineError as e:
             # Which slots are sound is unknown, so none is trusted. All leave, so no further move is needed.
             self._failures += 1
@@ -260,17 +334,7 @@ class Runner:
             return sum(sequence.past for sequence in self._scheduler.holding)
 
 
-def _too_late(ticket: Ticket, now_s: float) -> DeadlineError:
-    waited_s, said = now_s - ticket.sequence.request.arrived_s, ticket.answer.n_tokens
-    return DeadlineError(
-        f"the deadline passed: {waited_s:.3f} s after it came the request has {said} tokens of its answer",
-        remedy="allow more time, ask for fewer tokens, or give it a higher priority",
+def _unavailable(process: Restarts) -> UnavailableError:
+    return UnavailableError(
+        f"the engine is down ({process.trouble})", remedy="try again later, or see the server's log"
     )
-
-
-def _outcome(end: Finish | Failure | None) -> Outcome:
-    if end is None:
-        return "cancelled"
-    if isinstance(end, Failure):
-        return "expired" if isinstance(end.error, DeadlineError) else "error"
-    return end.reason

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Literal
 
 from chipwise.bundle import Bundle, open_bundle
+from chipwise.engine.isolated import Isolation
+from chipwise.engine.restarts import Restarts
 from chipwise.engine.session import PaddedPrefill, Session
 from chipwise.errors import BundleError, ChipwiseError, EngineError, InputError
 from chipwise.files import sha256_bytes
@@ -37,6 +39,7 @@ from chipwise.serve.loop import Loop
 from chipwise.serve.metrics import Metrics
 from chipwise.serve.prefix_proof import reuses_exactly
 from chipwise.serve.priority import Priority
+from chipwise.serve.process_metrics import expose_process
 from chipwise.serve.rescue import Rescue, expose_rescue
 from chipwise.serve.runner import Runner
 from chipwise.serve.scheduler import NO_LIMITS, Scheduler, SchedulerRules
@@ -50,6 +53,8 @@ from chipwise.serve.vocabulary import Vocabulary
 _LAST_STEP_S = 5.0
 # A slot of this many tokens suits most models and boards; longer ones are asked for.
 _DEFAULT_CONTEXT = 4096
+# What runs in the server's own process unless asked otherwise. A vendor's runtime, which may crash or hang, does not.
+_TRUSTED_ENGINES = ("onnxruntime", "null")
 
 
 FallbackMode = Literal["lazy", "resident", "off"]
@@ -85,6 +90,8 @@ def serve(
     max_context: int | None = None,
     threads: int | None = None,
     fallback: FallbackMode = "lazy",
+    isolate: bool | None = None,
+    isolation: Isolation | None = None,
     keys: Keys | None = None,
     board: BoardSettings | None = None,
     announcer: Announcer | None = None,
@@ -99,6 +106,8 @@ def serve(
         max_context: Tokens of a prompt and its answer; None takes the model's own limit, 4096 at most.
         threads: Threads of the engine; None leaves it to the bundle or the engine.
         fallback: When the bundle's second engine is opened.
+        isolate: Whether the engine of a language model runs in a process of its own; None decides by the engine.
+        isolation: How that process is kept.
         keys: Who may ask; None lets everybody.
         board: The board that is watched; None watches none.
         announcer: Whom to tell.
@@ -119,7 +128,8 @@ def serve(
                 raise InputError("both bundles hold encoders", where="--embeddings", remedy="leave one of them out")
             run_server(Served(encoder=open_encoder(bundle, threads=threads)), listener, settings, announcer, keys)
             return
-        model = _model_of(bundle, n_slots=slots, max_context=max_context, threads=threads, fallback=fallback)
+        how = _isolation(bundle, isolate, isolation)
+        model = _model_of(bundle, slots, max_context, threads, fallback, how)
         if embeddings is not None:
             encoder = open_encoder(open_bundle(embeddings), threads=threads)
             if encoder.name == model.name:
@@ -136,20 +146,40 @@ def serve(
 
 
 def open_model(
-    path: Path, *, n_slots: int, max_context: int | None, threads: int | None, fallback: FallbackMode = "lazy"
+    path: Path,
+    *,
+    n_slots: int,
+    max_context: int | None,
+    threads: int | None,
+    fallback: FallbackMode = "lazy",
+    isolate: bool | None = None,
+    isolation: Isolation | None = None,
 ) -> ServedModel:
-    """Open a bundle: every digest is checked and its self-test run.
+    """Open a bundle: every digest is checked and its self-test run. The arguments are those of ``serve``.
 
     Raises:
         InputError: The fallback shall be resident, and there is none.
         BundleError: It is not sound, or has no tokenizer.
         EngineError: Its model cannot be loaded.
     """
-    return _model_of(open_bundle(path), n_slots=n_slots, max_context=max_context, threads=threads, fallback=fallback)
+    bundle = open_bundle(path)
+    return _model_of(bundle, n_slots, max_context, threads, fallback, _isolation(bundle, isolate, isolation))
+
+
+def _isolation(bundle: Bundle, isolate: bool | None, isolation: Isolation | None) -> Isolation | None:
+    """How the engine's process is kept; None if it has none of its own."""
+    if isolate is None:
+        isolate = bundle.manifest.engine.name not in _TRUSTED_ENGINES
+    return (isolation or Isolation()) if isolate else None
 
 
 def _model_of(
-    bundle: Bundle, *, n_slots: int, max_context: int | None, threads: int | None, fallback: FallbackMode
+    bundle: Bundle,
+    n_slots: int,
+    max_context: int | None,
+    threads: int | None,
+    fallback: FallbackMode,
+    isolation: Isolation | None,
 ) -> ServedModel:
     tokenizer, manifest = bundle.tokenizer, bundle.manifest
     if tokenizer is None:
@@ -159,7 +189,7 @@ def _model_of(
             remedy="serve a language model",
         )
     context = _own_context(bundle) if max_context is None else max_context
-    session = bundle.open_session(n_slots, context, threads=threads)
+    session = bundle.open_session(n_slots, context, threads=threads, isolation=isolation)
     return ServedModel(
         name=manifest.name,
         session=session,
@@ -170,6 +200,7 @@ def _model_of(
         emulates=manifest.emulates,
         reuses_prefixes=reuses_exactly(session),
         fallback=_fallback(bundle, fallback, session, threads),
+        process=session if isinstance(session, Restarts) else None,
     )
 
 
@@ -264,7 +295,7 @@ def make_service(
     fallback: Loop | None = None
     rescue: Rescue | None = None
     if model.fallback is not None:
-        second = replace(model, session=model.fallback, fallback=None)
+        second = replace(model, session=model.fallback, fallback=None, process=None)
         runner = Runner(second, _scheduler(model.fallback, settings, None), metrics, vocabulary, clock, limits)
         fallback = Loop(runner, when_broken)
         rescue = Rescue(fallback.adopt, clock)
@@ -273,6 +304,8 @@ def make_service(
     scheduler = _scheduler(session, settings, least_reused, speculation)
     main = Runner(model, scheduler, metrics, vocabulary, clock, limits, rescue)
     main.expose()
+    if model.process is not None:
+        expose_process(metrics, model.process)
     if hardware is not None:
         metrics.collect(HardwareCollector(hardware))
     contents = scheduler.contents

@@ -26,7 +26,11 @@ def in_words(status: int, *, out_of_memory: bool) -> str:
         out_of_memory: Whether the kernel has killed for want of memory since it began.
     """
     if status >= 0:
-        return f"its process ended by itself with status {status}"
+        return (
+            f"its process ended by itself with status {status}"
+            if status < 256
+            else "its process ended, nobody knows how"
+        )
     try:
         name = signal.Signals(-status).name
     except ValueError:

@@ -141,7 +141,7 @@ class Keeper:
             self._prove(remote)
         except BaseException as e:
             process.kill("its start failed")
-            process.wait()
+            process.ended.wait(_END_S)
             process.dispose()
             if isinstance(e, ChipwiseError):
                 raise
@@ -166,7 +166,7 @@ class Keeper:
             self.facts, self._remote = remote.facts, remote
             self._failed_starts, self._waits_long, self._lost_s, self._trouble = 0, False, None, ""
             self._changed.notify_all()
-        remote.process.wait()
+        remote.process.ended.wait()
         with self._changed:
             self._remote, self._lost_s = None, time.monotonic()
             self._trouble = remote.process.loss().what

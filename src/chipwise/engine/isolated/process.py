@@ -23,6 +23,8 @@ _MAX_LINE_BYTES = 4096
 _MAX_TOLD = 400
 # A killed process is gone at once, unless a driver holds it in the kernel.
 _END_S = 5.0
+# As exit statuses go it is none.
+_UNKNOWN_STATUS = 256
 
 _logger = logging.getLogger(__name__)
 
@@ -60,6 +62,7 @@ class EngineProcess:
             theirs.close()
         self._reader = threading.Thread(target=self._read, name="chipwise-engine-output", daemon=True)
         self._reader.start()
+        threading.Thread(target=self._bury, name="chipwise-engine-end", daemon=True).start()
 
     @property
     def pid(self) -> int:
@@ -82,18 +85,6 @@ class EngineProcess:
                 self._stopped = why
             self._kill_group()
 
-    def wait(self) -> None:
-        """Wait for its end, and clear away what is left of it. For one thread, and once."""
-        # Not reaped yet, so its number and its group's stay taken until the group is killed.
-        os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
-        with self._lock:
-            self._kill_group()
-            _, status = os.waitpid(self.pid, 0)
-            self._process.returncode = os.waitstatus_to_exitcode(status)
-            self._reaped = True
-        self._reader.join(_END_S)
-        self.ended.set()
-
     def dispose(self) -> None:
         """Close what led to it. For the one that asks it: a descriptor that is in use must not become another's."""
         self.control.close()
@@ -113,6 +104,23 @@ class EngineProcess:
         lines = [line for line in list(self._lines) if line][-_TOLD_LINES:]
         said = " / ".join(lines)[-_MAX_TOLD:]
         return EngineLostError(f"the engine was lost: {what}" + (f"; it said last: {said}" if said else ""))
+
+    def _bury(self) -> None:
+        """Wait for its end, and clear away what is left of it."""
+        try:
+            # Not reaped yet, so its number and its group's stay taken until the group is killed.
+            os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+            with self._lock:
+                self._kill_group()
+                _, status = os.waitpid(self.pid, 0)
+                self._process.returncode = os.waitstatus_to_exitcode(status)
+                self._reaped = True
+        except ChildProcessError:
+            # Somebody else in this process waits for every child, and it is gone: how it ended is not known.
+            self._process.returncode = _UNKNOWN_STATUS
+            self._reaped = True
+        self._reader.join(_END_S)
+        self.ended.set()
 
     def _read(self) -> None:
         stream = self._process.stdout

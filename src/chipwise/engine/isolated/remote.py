@@ -52,13 +52,15 @@ class Opening:
 
 @dataclass(frozen=True)
 class SessionFacts:
-    """What a session in another process says of itself: see ``Session``, ``PaddedPrefill`` and ``SavesSlots``."""
+    """What a session in another process says of itself: see ``Session`` and its companions."""
 
     n_slots: int
     max_context: int
     vocab_size: int
     max_step_tokens: int
     whole_tokens: int
+    max_draft_tokens: int
+    max_draft_rows: int
     saves: bool
 
 
@@ -101,10 +103,12 @@ class RemoteSession:
         logits = memory.array(np.float32, shape, place.logits)
         memory.array(np.int64, (rows,))[...] = batch.past
         memory.array(np.int64, (rows, new), place.tokens)[...] = batch.tokens
+        if batch.used is not None:
+            memory.array(np.int64, (rows,), place.used)[...] = batch.used
         limit_s = self._limit.seconds(batch)
         started_s = time.monotonic()
         self._call(
-            {"do": "step", "first": batch.first_slot, "rows": rows, "new": new, "all": every},
+            {"do": "step", "first": batch.first_slot, "rows": rows, "new": new, "all": every, "padded": batch.used is not None},
             limit_s, f"a step took longer than {limit_s:g} s and counts as a hang",
         )  # fmt: skip
         self._limit.learn(batch, time.monotonic() - started_s)

@@ -30,6 +30,8 @@ class IsolatedSession:
         self.vocab_size: Final = facts.vocab_size
         self.max_step_tokens: Final = facts.max_step_tokens
         self.whole_tokens: Final = facts.whole_tokens
+        self.max_draft_tokens: Final = facts.max_draft_tokens
+        self.max_draft_rows: Final = facts.max_draft_rows
         self._keeper = keeper
         self._look: Callable[[], None] | None = None
         self._remote: RemoteSession | None = keeper.current()

@@ -57,7 +57,8 @@ class SharedMemory:
         return np.frombuffer(found, dtype, count, offset).reshape(shape)
 
     def close(self) -> None:
-        """Close the file descriptor; views stay valid."""
+        """Let go of it; views stay valid."""
+        self._map = None
         if self.descriptor >= 0:
             os.close(self.descriptor)
         self.descriptor = -1

@@ -23,7 +23,7 @@ from chipwise.engine.isolated.step_place import StepPlace
 from chipwise.engine.isolated.wire import Message, error_message, receive, send
 from chipwise.engine.known_fault import KnowsFaults
 from chipwise.engine.registry import get_engine
-from chipwise.engine.session import PaddedPrefill, SavesSlots, Session
+from chipwise.engine.session import PaddedPrefill, SavesSlots, Session, draft_limits
 from chipwise.errors import ChipwiseError, EngineError
 
 _PR_SET_PDEATHSIG = 1
@@ -82,7 +82,8 @@ class Worker:
         # Copies, as the engine may keep them, and the other side writes here again.
         tokens = self._memory.array(np.int64, (rows, new), place.tokens).copy()
         past = self._memory.array(np.int64, (rows,)).copy()
-        logits = session.step(Batch(first, tokens, past, "all" if every else "last")).logits
+        used = self._memory.array(np.int64, (rows,), place.used).copy() if message["padded"] else None
+        logits = session.step(Batch(first, tokens, past, "all" if every else "last", used)).logits
         self._memory.array(np.float32, logits.shape, place.logits)[...] = logits
 
     def _answer(self, message: Message) -> None:
@@ -96,12 +97,15 @@ class Worker:
 
 def facts(session: Session) -> Message:
     """What the other side has to know of a session."""
+    draft_tokens, draft_rows = draft_limits(session)
     return {
         "n_slots": session.n_slots,
         "max_context": session.max_context,
         "vocab_size": session.vocab_size,
         "max_step_tokens": session.max_step_tokens,
         "whole_tokens": session.whole_tokens if isinstance(session, PaddedPrefill) else 1,
+        "max_draft_tokens": draft_tokens,
+        "max_draft_rows": draft_rows,
         "saves": isinstance(session, SavesSlots),
     }
 

@@ -34,7 +34,10 @@ def probe_routes(site: Site) -> list[Route]:
         del request
         worker = site.worker
         status = "unhealthy" if not worker.healthy else "draining" if worker.draining else "ok"
-        return JSONResponse({"status": status, "model": next(iter(entries))}, 200 if status == "ok" else 503)
+        body = {"status": status, "model": next(iter(entries))}
+        if site.chat is not None and site.chat.model.process is not None:
+            body["engine"] = site.chat.model.process.state
+        return JSONResponse(body, 200 if status == "ok" else 503)
 
     async def metrics(request: Request) -> Response:
         del request

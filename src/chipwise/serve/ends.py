@@ -1,0 +1,41 @@
+"""How requests end: what they are told, and how they are counted."""
+
+from __future__ import annotations
+
+from chipwise.errors import ChipwiseError, DeadlineError, EngineError
+from chipwise.serve.events import Event, Failure, Finish
+from chipwise.serve.metrics import Outcome
+from chipwise.serve.ticket import Ticket
+
+End = Finish | Failure | None
+"""An answer is complete, or failed; None: the client has gone."""
+
+
+def too_late(ticket: Ticket, now_s: float) -> DeadlineError:
+    """A request's deadline has passed."""
+    waited_s, said = now_s - ticket.sequence.request.arrived_s, ticket.answer.n_tokens
+    return DeadlineError(
+        f"the deadline passed: {waited_s:.3f} s after it came the request has {said} tokens of its answer",
+        remedy="allow more time, ask for fewer tokens, or give it a higher priority",
+    )
+
+
+def not_again(ticket: Ticket, error: ChipwiseError) -> EngineError:
+    """The engine was lost in a request's steps so often that it is not tried again."""
+    return EngineError(
+        f"the request was given up after the engine was lost in {ticket.losses} of its steps, the last time: {error}",
+        remedy="do not send it again as it is; the server's log has more",
+    )
+
+
+def outcome(end: End) -> Outcome:
+    """How it is counted."""
+    if end is None:
+        return "cancelled"
+    if isinstance(end, Failure):
+        return "expired" if isinstance(end.error, DeadlineError) else "error"
+    return end.reason
+
+
+def nobody(event: Event) -> None:
+    """The outbox of a request whose client was told the end already."""
