@@ -128,8 +128,7 @@ def serve(
                 raise InputError("both bundles hold encoders", where="--embeddings", remedy="leave one of them out")
             run_server(Served(encoder=open_encoder(bundle, threads=threads)), listener, settings, announcer, keys)
             return
-        how = _isolation(bundle, isolate, isolation)
-        model = _model_of(bundle, slots, max_context, threads, fallback, how)
+        model = _model_of(bundle, slots, max_context, threads, fallback, _isolation(bundle, isolate, isolation))
         if embeddings is not None:
             encoder = open_encoder(open_bundle(embeddings), threads=threads)
             if encoder.name == model.name:

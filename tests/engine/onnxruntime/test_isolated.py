@@ -10,7 +10,7 @@ import pytest
 from chipwise.engine import Batch
 from chipwise.engine.isolated import IsolatedEngine
 from chipwise.engine.onnxruntime import OnnxRuntimeEngine
-from chipwise.engine.session import PaddedPrefill
+from chipwise.engine.session import PaddedPrefill, draft_limits
 from tests.model.decoder.random_models import tokens
 from tests.model.decoder.sessions import CONTEXT
 
@@ -22,12 +22,16 @@ def test_logits_and_kv_are_the_same_bits(form: str, graph_files: dict[str, dict[
     theirs = IsolatedEngine("onnxruntime").open(graph_files[form], **settings)
     try:
         assert theirs.whole_tokens == (ours.whole_tokens if isinstance(ours, PaddedPrefill) else 1)
+        assert draft_limits(theirs) == draft_limits(ours)
         sequence = np.array(tokens())
-        for batch in (
+        batches = [
             Batch(0, sequence[None, :20], np.array([0])),
             Batch(1, sequence[None, 5:20], np.array([0]), "all"),
             Batch(0, sequence[20:22, None], np.array([20, 15])),
-        ):
+        ]
+        if draft_limits(ours)[0]:
+            batches.append(Batch(0, sequence[None, 21:23], np.array([21]), "all", np.array([2])))
+        for batch in batches:
             assert np.array_equal(ours.step(batch).logits, theirs.step(batch).logits)
         for session in (ours, theirs):
             session.move_slot(0, 2, 21)

@@ -107,10 +107,9 @@ class RemoteSession:
             memory.array(np.int64, (rows,), place.used)[...] = batch.used
         limit_s = self._limit.seconds(batch)
         started_s = time.monotonic()
-        self._call(
-            {"do": "step", "first": batch.first_slot, "rows": rows, "new": new, "all": every, "padded": batch.used is not None},
-            limit_s, f"a step took longer than {limit_s:g} s and counts as a hang",
-        )  # fmt: skip
+        asked = {"do": "step", "first": batch.first_slot, "rows": rows, "new": new, "all": every}
+        padded = batch.used is not None
+        self._call({**asked, "padded": padded}, limit_s, f"a step took longer than {limit_s:g} s and counts as a hang")
         self._limit.learn(batch, time.monotonic() - started_s)
         return StepOutput(logits)
 
