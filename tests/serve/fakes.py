@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from tokenizers import AddedToken, decoders, pre_tokenizers
@@ -10,13 +10,15 @@ from tokenizers import Tokenizer as FastTokenizer
 from tokenizers.models import BPE
 
 from chipwise.engine import Batch
-from chipwise.engine.graph_session import Arrays
+from chipwise.engine.graph_session import Arrays, TensorSpec
 from chipwise.engine.null import NullOptions, NullSession
 from chipwise.engine.text_encoder import TextEncoder
 from chipwise.errors import EngineError
 from chipwise.model.chat_template import ChatTemplate
 from chipwise.model.tokenizer import SpecialTokens, Tokenizer
+from chipwise.serve.inference.image_settings import ImageSettings
 from chipwise.serve.served_encoder import ServedEncoder
+from chipwise.serve.served_graph import ServedGraph
 from chipwise.serve.served_model import ServedModel
 
 BOS, EOS = 256, 257
@@ -94,6 +96,45 @@ def null_encoder(max_tokens: int = 64, **options) -> ServedEncoder:
     session = NullEncoder(**options)
     tokenizer = byte_tokenizer()
     return ServedEncoder("null-encoder", session, TextEncoder(session, "null"), tokenizer, 6, max_tokens, 1_700_000_001)
+
+
+class NullGraph:
+    """A graph session that gives back what it is given, named ``NAME_out``, and lets a test look on.
+
+    Args:
+        inputs: What it takes.
+        gate: Called in each run with the feed.
+        spoil: Fills what it gives back.
+    """
+
+    def __init__(
+        self,
+        *inputs: TensorSpec,
+        gate: Callable[[Arrays], None] = lambda feed: None,
+        spoil: float | None = None,
+    ) -> None:
+        self.inputs = inputs
+        self.input_names = tuple(spec.name for spec in inputs)
+        self.output_names = tuple(f"{name}_out" for name in self.input_names)
+        self.closed = False
+        self._gate, self._spoil = gate, spoil
+
+    def run(self, feed: Arrays) -> dict[str, np.ndarray]:
+        self._gate(feed)
+        outputs = {f"{name}_out": np.array(array) for name, array in feed.items()}
+        if self._spoil is not None:
+            for array in outputs.values():
+                array.fill(self._spoil)
+        return outputs
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def null_graph(*inputs: TensorSpec, images: Mapping[str, ImageSettings] | None = None, **options) -> ServedGraph:
+    """A null graph."""
+    session = NullGraph(*inputs, **options)
+    return ServedGraph("null-graph", session, session.inputs, images or {}, 1_700_000_002)
 
 
 def says(text: str, *, after: str = "\n", then_end: bool = True):

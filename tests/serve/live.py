@@ -20,6 +20,7 @@ from chipwise.serve.http.site import Site
 from chipwise.serve.http_server import HttpServer
 from chipwise.serve.listener import bind, listen, url_of
 from chipwise.serve.served_encoder import ServedEncoder
+from chipwise.serve.served_graph import ServedGraph
 from chipwise.serve.served_model import ServedModel
 from chipwise.serve.server import keep_prompts, make_service
 from chipwise.serve.settings import ServeSettings
@@ -72,6 +73,7 @@ def live(
     model: ServedModel | None,
     *,
     encoder: ServedEncoder | None = None,
+    graph: ServedGraph | None = None,
     keys: Keys | None = None,
     hardware: Hardware | None = None,
     **settings,
@@ -82,7 +84,7 @@ def live(
     service = None
     if model is not None:
         service = make_service(model, chosen, when_broken=lambda: server.leave(), keys=keys, hardware=hardware)
-    site = make_site(chosen, service, Served(model, encoder), keys=keys)
+    site = make_site(chosen, service, Served(model, encoder, graph), keys=keys)
     ready = threading.Event()
     server = HttpServer(
         create_app(site), site.worker, grace_s=chosen.grace_s, on_ready=ready.set, on_drain=lambda: None

@@ -17,6 +17,7 @@ from chipwise.engine.isolated import Isolation
 from chipwise.serve.assembly import Served
 from chipwise.serve.hardware import Hardware
 from chipwise.serve.http.keys import read_keys
+from chipwise.serve.served_graph import ServedGraph
 from chipwise.serve.served_model import ServedModel
 from chipwise.serve.server import Announcer, FallbackMode
 from chipwise.serve.server import serve as run
@@ -48,6 +49,11 @@ def _finite(_: click.Context, option: click.Parameter, value: float | None) -> f
     "--embeddings",
     type=click.Path(path_type=Path),
     help="Bundle of an encoder that is served beside it, for /v1/embeddings.  [default: none]",
+)
+@click.option(
+    "--infer",
+    type=click.Path(path_type=Path),
+    help="Bundle of a plain graph that is served beside it, for /v1/infer.  [default: none]",
 )
 @click.option("--threads", type=THREADS, help="Threads of the engine.  [default: the engine's choice]")
 @click.option(
@@ -133,6 +139,7 @@ def serve(
     slots: int,
     context: int | None,
     embeddings: Path | None,
+    infer: Path | None,
     threads: int | None,
     fallback: FallbackMode,
     isolate: bool | None,
@@ -148,7 +155,7 @@ def serve(
     grace: float,
     **board: Any,
 ) -> None:
-    """Serve the bundle at BUNDLE to OpenAI clients: a language model, or an encoder of texts.
+    """Serve the bundle at BUNDLE to OpenAI clients: a language model, an encoder or a graph.
 
     Every byte is checked and the self-test run first. Ctrl-C lets running requests finish; a second one quits at once.
     """
@@ -184,6 +191,7 @@ def serve(
         board=watched,
         announcer=announcer,
         embeddings=embeddings,
+        infer=infer,
     )
     click.echo("stopped")
 
@@ -199,11 +207,23 @@ def _say_ready(served: Served, url: str, *, slots: int) -> None:
             )
     if encoder is not None:
         click.echo(f"serving {encoder.name}: embeddings of {encoder.width}, texts of {encoder.max_tokens} tokens")
+    if served.graph is not None:
+        click.echo(f"serving {served.graph.name}: {_inputs(served.graph)}")
     click.echo(f"ready at {url}/v1, for any OpenAI client; {pages}metrics at {url}/metrics; ask it with")
     if chat is not None:
         click.echo(f"  {_curl(chat, url)}")
     if encoder is not None:
         click.echo(f"  {_curl_line(url, 'embeddings', {'model': encoder.name, 'input': 'Hello!'})}")
+    if served.graph is not None:
+        click.echo(f"  curl {url}/v1/infer")
+
+
+def _inputs(graph: ServedGraph) -> str:
+    sizes = [
+        f"{spec.name} [{', '.join('any' if size is None else str(size) for size in spec.shape)}]"
+        for spec in graph.inputs
+    ]
+    return f"tensors {', '.join(sizes)}"
 
 
 def _curl(model: ServedModel, url: str) -> str:

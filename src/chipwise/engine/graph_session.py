@@ -3,13 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+import numpy as np
 import numpy.typing as npt
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 """Arrays by the name of the graph's input or output."""
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """An input of a graph.
+
+    Attributes:
+        name: Its name.
+        shape: Its sizes; None where one is free.
+        dtype: Its type of number; None where the runtime converts what it is given.
+    """
+
+    name: str
+    shape: tuple[int | None, ...]
+    dtype: np.dtype[Any] | None
 
 
 class GraphSession(Protocol):
@@ -38,6 +55,16 @@ class GraphSession(Protocol):
 
     def close(self) -> None:
         """Give all memory back. Further calls are errors."""
+        ...
+
+
+@runtime_checkable
+class DescribesInputs(Protocol):
+    """A graph session that knows what its inputs are."""
+
+    @property
+    def inputs(self) -> tuple[TensorSpec, ...]:
+        """The inputs, in order."""
         ...
 
 

@@ -1,22 +1,28 @@
-"""Putting together what one server serves: a language model, an encoder, or both."""
+"""Putting together what one server serves: a language model, an encoder, a plain graph, or several of these."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
+from chipwise.bundle import Bundle, open_bundle
+from chipwise.errors import InputError
 from chipwise.serve.crew import Crew, Worker
 from chipwise.serve.http.embeddings import Embeddings, embedding_stage
+from chipwise.serve.http.infer import Inference
 from chipwise.serve.http.keys import Keys
 from chipwise.serve.http.service import Service
 from chipwise.serve.http.single_shot import SingleShot
 from chipwise.serve.http.site import Site
+from chipwise.serve.inference.stages import inference_stages
 from chipwise.serve.job_metrics import JobMetrics
 from chipwise.serve.metrics import Metrics
 from chipwise.serve.pipeline.pipeline import Pipeline
 from chipwise.serve.pipeline.stage import Stage
-from chipwise.serve.served_encoder import ServedEncoder
+from chipwise.serve.served_encoder import ServedEncoder, holds_encoder, open_encoder
+from chipwise.serve.served_graph import ServedGraph, holds_graph, open_served_graph
 from chipwise.serve.served_model import ServedModel
 from chipwise.serve.settings import ServeSettings
 
@@ -28,10 +34,12 @@ class Served:
     Attributes:
         chat: The language model; None if there is none.
         encoder: The encoder; None if there is none.
+        graph: The plain graph; None if there is none.
     """
 
     chat: ServedModel | None = None
     encoder: ServedEncoder | None = None
+    graph: ServedGraph | None = None
 
     def close(self) -> None:
         """Give the memory of all back."""
@@ -41,6 +49,37 @@ class Served:
                 self.chat.fallback.close()
         if self.encoder is not None:
             self.encoder.session.close()
+        if self.graph is not None:
+            self.graph.session.close()
+
+
+def open_single_shots(
+    own: Bundle, embeddings: Path | None = None, infer: Path | None = None, *, threads: int | None = None
+) -> Served:
+    """Open what answers in one run: the bundle itself if it is such a model, and those beside it.
+
+    Args:
+        own: The bundle that is served.
+        embeddings: The bundle of an encoder beside it; None for none.
+        infer: The bundle of a plain graph beside it; None for none.
+        threads: Threads of each engine; None leaves it to the bundle or the engine.
+
+    Raises:
+        InputError: Two bundles are for the same route, or have the same name.
+        BundleError: A bundle is not sound, or of another kind.
+        EngineError: A model cannot be loaded.
+    """
+    is_encoder, is_graph = holds_encoder(own), holds_graph(own) and not holds_encoder(own)
+    for mine, other, option in ((is_encoder, embeddings, "--embeddings"), (is_graph, infer, "--infer")):
+        if mine and other is not None:
+            raise InputError("both bundles are for the same route", where=option, remedy="leave one of them out")
+    encoders = own if is_encoder else None if embeddings is None else open_bundle(embeddings)
+    graphs = own if is_graph else None if infer is None else open_bundle(infer)
+    names = [bundle.manifest.name for bundle in (None if is_encoder or is_graph else own, encoders, graphs) if bundle]
+    if len(set(names)) < len(names):
+        raise InputError(f"two bundles are named {names[-1]!r}", remedy="serve each in a server of its own")
+    encoder = None if encoders is None else open_encoder(encoders, threads=threads)
+    return Served(None, encoder, None if graphs is None else open_served_graph(graphs, threads=threads))
 
 
 def make_site(
@@ -62,14 +101,20 @@ def make_site(
     """
     metrics = Metrics() if chat is None else chat.metrics
     workers: list[Worker] = [] if chat is None else [chat.loop]
-    counts = JobMetrics(metrics, ("embeddings",) if served.encoder is not None else ())
+    kinds = {"embeddings": served.encoder, "infer": served.graph}
+    counts = JobMetrics(metrics, tuple(kind for kind, model in kinds.items() if model is not None))
 
     def shot(kind: str, *stages: Stage) -> SingleShot:
         pipeline = Pipeline(kind, stages, max_waiting=max(1, settings.max_waiting))
         workers.append(pipeline)
         return SingleShot(kind, pipeline, counts, clock, settings.request_timeout_s)
 
-    embeddings = None
+    embeddings = inference = None
     if served.encoder is not None:
         embeddings = Embeddings(served.encoder, shot("embeddings", embedding_stage(served.encoder.encoder)), settings)
-    return Site(metrics, Crew(workers), keys, chat, embeddings)
+    if served.graph is not None:
+        graph = served.graph
+        inference = Inference(
+            graph, shot("infer", *inference_stages(graph.name, graph.session, graph.inputs)), settings
+        )
+    return Site(metrics, Crew(workers), keys, chat, embeddings, inference)

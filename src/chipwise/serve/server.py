@@ -20,7 +20,7 @@ from chipwise.engine.restarts import Restarts
 from chipwise.engine.session import PaddedPrefill, Session
 from chipwise.errors import BundleError, ChipwiseError, EngineError, InputError
 from chipwise.files import sha256_bytes
-from chipwise.serve.assembly import Served, make_site
+from chipwise.serve.assembly import Served, make_site, open_single_shots
 from chipwise.serve.board_option import BoardSettings, open_board
 from chipwise.serve.bundle_facts import created_s
 from chipwise.serve.chunks import ChunkRule
@@ -43,7 +43,7 @@ from chipwise.serve.process_metrics import expose_process
 from chipwise.serve.rescue import Rescue, expose_rescue
 from chipwise.serve.runner import Runner
 from chipwise.serve.scheduler import NO_LIMITS, Scheduler, SchedulerRules
-from chipwise.serve.served_encoder import holds_encoder, open_encoder
+from chipwise.serve.served_graph import holds_graph
 from chipwise.serve.served_model import ServedModel
 from chipwise.serve.settings import ServeSettings
 from chipwise.serve.speculation.speculation import Speculation, make_speculation
@@ -96,6 +96,7 @@ def serve(
     board: BoardSettings | None = None,
     announcer: Announcer | None = None,
     embeddings: Path | None = None,
+    infer: Path | None = None,
 ) -> None:
     """Serve a bundle until SIGINT or SIGTERM. To be called in the main thread, once a process.
 
@@ -112,36 +113,34 @@ def serve(
         board: The board that is watched; None watches none.
         announcer: Whom to tell.
         embeddings: The bundle of an encoder that is served beside it; None for none, unless the bundle is one itself.
+        infer: The same for a plain graph.
 
     Raises:
-        InputError: There is no such board, its clock may not be set, there is no fallback to be resident, or both
-            bundles are of encoders.
+        InputError: There is no such board, its clock may not be set, there is no fallback to be resident, or two
+            bundles are for the same route.
         PortInUseError: The port is taken. Nothing has been loaded then.
         BundleError: The bundle is not sound, or holds nothing to serve.
         EngineError: The model cannot be loaded, or the server broke.
     """
     with closing(bind(settings.host, settings.port)) as listener:
         slots = n_slots + settings.reserved_slots + settings.parking_slots
-        bundle, encoder = open_bundle(path), None
-        if holds_encoder(bundle):
-            if embeddings is not None:
-                raise InputError("both bundles hold encoders", where="--embeddings", remedy="leave one of them out")
-            run_server(Served(encoder=open_encoder(bundle, threads=threads)), listener, settings, announcer, keys)
+        bundle = open_bundle(path)
+        if holds_graph(bundle):
+            served = open_single_shots(bundle, embeddings, infer, threads=threads)
+            run_server(served, listener, settings, announcer, keys)
             return
         model = _model_of(bundle, slots, max_context, threads, fallback, _isolation(bundle, isolate, isolation))
-        if embeddings is not None:
-            encoder = open_encoder(open_bundle(embeddings), threads=threads)
-            if encoder.name == model.name:
-                raise InputError(f"both bundles are named {model.name!r}", where="--embeddings", remedy="rename one")
+        # After the language model: its engine's process, if it has one, is started with fewer threads about.
+        served = open_single_shots(bundle, embeddings, infer, threads=threads)
         # What was loaded stays: the collector need not walk it between two tokens.
         gc.collect()
         gc.freeze()
         if board is None:
-            run_server(Served(model, encoder), listener, settings, announcer, keys)
+            run_server(replace(served, chat=model), listener, settings, announcer, keys)
             return
         with open_board(model, board, slots - settings.parking_slots) as (watched, hardware):
             (announcer or Announcer()).board(hardware)
-            run_server(Served(watched, encoder), listener, settings, announcer, keys, hardware)
+            run_server(replace(served, chat=watched), listener, settings, announcer, keys, hardware)
 
 
 def open_model(

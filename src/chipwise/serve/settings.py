@@ -19,6 +19,7 @@ class ServeSettings:
         step_budget_s: How long a step that feeds a prompt may take: what an urgent request waits at most.
         chunk_tokens: The most prompt tokens a step feeds while others decode, until one has been measured.
         max_body_bytes: The largest request body that is read.
+        max_tensor_bytes: The same of an inference request, whose tensors and pictures are larger than texts.
         body_timeout_s: How long a body may take to arrive.
         request_timeout_s: How long an answer may take, waiting included; None for as long as it takes.
         speculate: Whether the next tokens are guessed where that pays; it changes no answer.
@@ -35,6 +36,7 @@ class ServeSettings:
     step_budget_s: float = 0.1
     chunk_tokens: int = 128
     max_body_bytes: int = 8 << 20
+    max_tensor_bytes: int = 64 << 20
     body_timeout_s: float = 30.0
     request_timeout_s: float | None = None
     speculate: bool = True

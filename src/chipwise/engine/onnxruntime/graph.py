@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import onnxruntime as ort
 
-from chipwise.engine.graph_session import Arrays
+from chipwise.engine.graph_session import Arrays, TensorSpec
 from chipwise.engine.onnxruntime.open_graph import open_graph, stepping
 from chipwise.errors import EngineError
 
@@ -21,13 +21,22 @@ class OnnxGraphSession:
 
     def __init__(self, path: Path, *, threads: int, fuse_qdq: bool = True) -> None:
         self._session: ort.InferenceSession | None = open_graph(path, threads=threads, fuse_qdq=fuse_qdq)
-        self._types = {value.name: _numpy_type(value.type) for value in self._session.get_inputs()}
+        self._inputs = tuple(
+            TensorSpec(value.name, tuple(map(_size, value.shape)), _numpy_type(value.type))
+            for value in self._session.get_inputs()
+        )
+        self._types = {value.name: value.dtype for value in self._inputs}
         self._outputs = tuple(value.name for value in self._session.get_outputs())
 
     @property
     def input_names(self) -> tuple[str, ...]:
         """The inputs, in order."""
         return tuple(self._types)
+
+    @property
+    def inputs(self) -> tuple[TensorSpec, ...]:
+        """What the inputs are, in order."""
+        return self._inputs
 
     @property
     def output_names(self) -> tuple[str, ...]:
@@ -52,6 +61,11 @@ class OnnxGraphSession:
     def close(self) -> None:
         """Give all memory back."""
         self._session = None
+
+
+def _size(dim: object) -> int | None:
+    """A size; None for one that has only a name, or not even that."""
+    return dim if isinstance(dim, int) and dim >= 0 else None
 
 
 def _numpy_type(ort_type: str) -> np.dtype[Any]:

@@ -18,6 +18,7 @@ from chipwise.serve.http.embeddings import embeddings_route
 from chipwise.serve.http.errors import NOT_SERVED, error_response, on_bug, on_disconnect, on_http_error
 from chipwise.serve.http.framing import OneLength
 from chipwise.serve.http.guard import Guard
+from chipwise.serve.http.infer import infer_routes
 from chipwise.serve.http.live_page import live_route
 from chipwise.serve.http.probes import probe_routes
 from chipwise.serve.http.site import Site
@@ -25,6 +26,8 @@ from chipwise.serve.http.site import Site
 # What is said where a route has no model behind it, and how it gets one.
 _NO_LANGUAGE_MODEL = ("this server has no language model", "start it with the bundle of one")
 _NO_ENCODER = ("this server gives no embeddings", "start it with --embeddings BUNDLE, the bundle of an encoder")
+
+_NO_GRAPH = ("this server runs no plain graph", "start it with --infer BUNDLE, the bundle of one")
 
 
 def create_app(site: Site) -> Starlette:
@@ -62,6 +65,10 @@ def _answering(site: Site) -> Iterator[Route]:
         yield completions_route(site.chat)
         yield live_route(site.chat)
     yield _absent("/v1/embeddings", *_NO_ENCODER) if site.embeddings is None else embeddings_route(site.embeddings)
+    if site.inference is None:
+        yield _absent("/v1/infer", *_NO_GRAPH)
+    else:
+        yield from infer_routes(site.inference)
 
 
 def _absent(path: str, what: str, remedy: str) -> Route:

@@ -9,7 +9,14 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
-from chipwise.errors import ChipwiseError, DeadlineError, OverloadedError, RequestError, UnavailableError
+from chipwise.errors import (
+    ChipwiseError,
+    DeadlineError,
+    DependencyError,
+    OverloadedError,
+    RequestError,
+    UnavailableError,
+)
 
 MODEL_NOT_FOUND = "model_not_found"
 INVALID_KEY = "invalid_api_key"
@@ -51,6 +58,8 @@ def error_body(error: ChipwiseError) -> dict[str, Any]:
         return _body(str(error), "rate_limit_error", "queue_full")
     if isinstance(error, DeadlineError):
         return _body(str(error), "timeout_error", "deadline_exceeded", "deadline_ms")
+    if isinstance(error, DependencyError):
+        return _body(str(error), "server_error", "missing_dependency")
     code = "unavailable" if isinstance(error, UnavailableError) else "engine_error"
     return _body(str(error), "server_error", code)
 
@@ -102,6 +111,8 @@ def _status(error: ChipwiseError) -> HTTPStatus:
         return HTTPStatus.SERVICE_UNAVAILABLE
     if isinstance(error, DeadlineError):
         return HTTPStatus.GATEWAY_TIMEOUT
+    if isinstance(error, DependencyError):
+        return HTTPStatus.NOT_IMPLEMENTED
     return HTTPStatus.INTERNAL_SERVER_ERROR
 
 

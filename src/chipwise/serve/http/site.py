@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from chipwise.serve.crew import Worker
 from chipwise.serve.http.embeddings import Embeddings
+from chipwise.serve.http.infer import Inference
 from chipwise.serve.http.keys import Keys
 from chipwise.serve.http.service import Service
 from chipwise.serve.metrics import Metrics
@@ -35,6 +36,7 @@ class Site:
         keys: Who may ask; None lets everybody.
         chat: The language model; None if none is served.
         embeddings: The encoder; None if none is served.
+        inference: The graph; None if none is served.
     """
 
     metrics: Metrics
@@ -42,6 +44,7 @@ class Site:
     keys: Keys | None = None
     chat: Service | None = None
     embeddings: Embeddings | None = None
+    inference: Inference | None = None
 
     @property
     def models(self) -> tuple[Listed, ...]:
@@ -53,3 +56,5 @@ class Site:
             yield Listed(self.chat.model.name, self.chat.model.created_s)
         if self.embeddings is not None:
             yield Listed(self.embeddings.model.name, self.embeddings.model.created_s)
+        if self.inference is not None:
+            yield Listed(self.inference.model.name, self.inference.model.created_s)

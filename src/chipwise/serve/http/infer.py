@@ -1,0 +1,267 @@
+"""POST /v1/infer: named tensors or pictures in, named tensors out, in the Open Inference Protocol's form."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from chipwise.errors import RequestError
+from chipwise.serve.http.body import read_body
+from chipwise.serve.http.errors import wrong_model
+from chipwise.serve.http.fields import read_form
+from chipwise.serve.http.single_shot import SingleShot
+from chipwise.serve.http.urgency import DeadlineField
+from chipwise.serve.inference.image import GivenImages
+from chipwise.serve.inference.image_settings import ImageSettings
+from chipwise.serve.inference.stages import Ask, Reply
+from chipwise.serve.inference.tensor import Given, bad
+from chipwise.serve.inference.tensor_types import BYTES, type_name
+from chipwise.serve.served_graph import ServedGraph
+from chipwise.serve.settings import ServeSettings
+
+_JSON_LENGTH = "inference-header-content-length"
+_FORM = ConfigDict(strict=True, extra="ignore", frozen=True)
+_MAX_TENSORS = 64
+_MAX_RANK = 16
+Size = Annotated[int, Field(ge=1, le=1 << 40)]
+
+
+class InputParameters(BaseModel):
+    """What an input says beside its data."""
+
+    model_config = _FORM
+
+    binary_data_size: Annotated[int, Field(ge=0)] | None = None
+    image: dict[str, Any] | None = None
+
+
+class InputFields(BaseModel):
+    """A tensor of a request."""
+
+    model_config = _FORM
+
+    name: str
+    shape: Annotated[list[Size], Field(max_length=_MAX_RANK)]
+    datatype: Literal[
+        "BOOL",
+        "UINT8",
+        "UINT16",
+        "UINT32",
+        "UINT64",
+        "INT8",
+        "INT16",
+        "INT32",
+        "INT64",
+        "FP16",
+        "FP32",
+        "FP64",
+        "BYTES",
+    ]
+    data: list[Any] | str | None = None
+    parameters: InputParameters = InputParameters()
+
+
+class OutputParameters(BaseModel):
+    """How an output is wanted."""
+
+    model_config = _FORM
+
+    binary_data: bool | None = None
+
+
+class OutputFields(BaseModel):
+    """An output that is wanted."""
+
+    model_config = _FORM
+
+    name: str
+    parameters: OutputParameters = OutputParameters()
+
+
+class InferParameters(BaseModel):
+    """How all outputs are wanted."""
+
+    model_config = _FORM
+
+    binary_data_output: bool | None = None
+
+
+class InferFields(BaseModel):
+    """The JSON of an inference request."""
+
+    model_config = _FORM
+
+    inputs: Annotated[list[InputFields], Field(min_length=1, max_length=_MAX_TENSORS)]
+    id: str | None = None
+    model: str | None = None
+    outputs: Annotated[list[OutputFields], Field(min_length=1, max_length=_MAX_TENSORS)] | None = None
+    parameters: InferParameters = InferParameters()
+    deadline_ms: DeadlineField | None = None
+
+
+@dataclass(frozen=True)
+class Inference:
+    """A graph being served.
+
+    Attributes:
+        model: The graph.
+        shot: The pipeline that runs it.
+        settings: The server's settings.
+    """
+
+    model: ServedGraph
+    shot: SingleShot
+    settings: ServeSettings
+
+
+def infer_routes(service: Inference) -> list[Route]:
+    """The routes: what the model takes, and the inference itself."""
+    model, settings = service.model, service.settings
+
+    async def describe(request: Request) -> Response:
+        del request
+        return JSONResponse(_described(model))
+
+    async def infer(request: Request) -> Response:
+        body = await read_body(request, settings.max_tensor_bytes, settings.body_timeout_s)
+        try:
+            ask, deadline_ms = await run_in_threadpool(read_ask, model, body, request.headers.get(_JSON_LENGTH))
+        except RequestError:
+            service.shot.metrics.over(service.shot.kind, "invalid")
+            raise
+        reply: Reply = await service.shot.answer(request, ask, deadline_ms)
+        if reply.json_bytes is None:
+            return Response(reply.body, media_type="application/json")
+        headers = {_JSON_LENGTH: str(reply.json_bytes)}
+        return Response(reply.body, media_type="application/octet-stream", headers=headers)
+
+    return [Route("/v1/infer", infer, methods=["POST"]), Route("/v1/infer", describe, methods=["GET"])]
+
+
+def read_ask(model: ServedGraph, body: bytes, json_length: str | None) -> tuple[Ask, int | None]:
+    """A request held against the graph's inputs, and its deadline in milliseconds. No array is made.
+
+    Args:
+        model: The graph.
+        body: The request's body.
+        json_length: How much of it is JSON, as its header says; None for all.
+
+    Raises:
+        RequestError: Something does not fit; the message names the place.
+        DependencyError: It holds pictures, and there is nothing to decode them with.
+    """
+    length = len(body)
+    if json_length is not None:
+        if not json_length.isdecimal() or len(json_length) > 12 or int(json_length) > length:
+            raise bad(f"header {_JSON_LENGTH}", f"is {json_length[:20]!r}, the body has {length} bytes")
+        length = int(json_length)
+    fields = read_form(InferFields, body[:length])
+    if fields.model is not None and fields.model != model.name:
+        raise wrong_model(fields.model, model.name, "inference")
+    tensors = _tensors(model, fields, body[length:])
+    return Ask(fields.id, tensors, _outputs(model, fields)), fields.deadline_ms
+
+
+def _tensors(model: ServedGraph, fields: InferFields, tail: bytes) -> list[Given | GivenImages]:
+    specs = {spec.name: spec for spec in model.inputs}
+    names = [one.name for one in fields.inputs]
+    for i, name in enumerate(names):
+        if name not in specs:
+            raise bad(f"inputs[{i}].name", f"the model has no input {name!r}; it has {', '.join(specs)}")
+        if name in names[:i]:
+            raise bad(f"inputs[{i}].name", f"the input {name!r} is given twice")
+    if missing := [name for name in specs if name not in names]:
+        raise bad("inputs", f"the input {missing[0]!r} is missing")
+    tensors: list[Given | GivenImages] = []
+    at = 0
+    for i, one in enumerate(fields.inputs):
+        where, size = f"inputs[{i}]", one.parameters.binary_data_size
+        data: list[Any] | str | bytes | None = one.data
+        if size is not None:
+            if data is not None or at + size > len(tail):
+                left = len(tail) - at
+                what = "is beside data" if data is not None else f"is {size}, the body has {left} bytes left"
+                raise bad(f"{where}.parameters.binary_data_size", what)
+            data, at = tail[at : at + size], at + size
+        if data is None:
+            raise bad(f"{where}.data", "is missing")
+        if one.datatype == BYTES:
+            settings = _image_settings(model, one, where)
+            pictures = GivenImages(one.name, _pictures(data, one.shape, where), settings, where)
+            tensors.append(pictures.checked(specs[one.name]))
+        else:
+            tensors.append(Given(one.name, tuple(one.shape), one.datatype, data, where).checked(specs[one.name]))
+    if at != len(tail):
+        raise bad("body", f"{len(tail) - at} bytes behind the JSON belong to no input")
+    return tensors
+
+
+def _image_settings(model: ServedGraph, given: InputFields, where: str) -> ImageSettings:
+    """The bundle's settings, with what the request says before them."""
+    own = model.images.get(given.name)
+    said = {**({} if own is None else own.model_dump(exclude_unset=True)), **(given.parameters.image or {})}
+    try:
+        return ImageSettings.model_validate(said)
+    except ValidationError as e:
+        first = e.errors(include_url=False, include_input=False)[0]
+        place = ".".join([f"{where}.parameters.image", *map(str, first["loc"])])
+        raise bad(place, first["msg"][:1].lower() + first["msg"][1:]) from e
+
+
+def _pictures(data: list[Any] | str | bytes, shape: Sequence[int], where: str) -> list[bytes]:
+    """The files of pictures: base64 in JSON, or bytes with the length of each before it."""
+    if isinstance(data, bytes):
+        pictures, at = [], 0
+        while at + 4 <= len(data):
+            (size,) = struct.unpack_from("<I", data, at)
+            pictures.append(data[at + 4 : at + 4 + size])
+            at += 4 + size
+        if at != len(data):
+            raise bad(f"{where}.data", "its pictures do not end where its bytes do")
+    else:
+        texts = [data] if isinstance(data, str) else data
+        if not all(isinstance(text, str) for text in texts):
+            raise bad(f"{where}.data", "should be a list of base64 strings")
+        try:
+            pictures = [base64.b64decode(text, validate=True) for text in texts]
+        except (binascii.Error, ValueError) as e:
+            raise bad(f"{where}.data", f"is no base64 ({e})") from e
+    if list(shape) != [len(pictures)]:
+        raise bad(f"{where}.shape", f"is {list(shape)}, there are {len(pictures)} pictures")
+    return pictures
+
+
+def _outputs(model: ServedGraph, fields: InferFields) -> dict[str, bool]:
+    names, usual = model.session.output_names, bool(fields.parameters.binary_data_output)
+    if fields.outputs is None:
+        return dict.fromkeys(names, usual)
+    for i, wanted in enumerate(fields.outputs):
+        if wanted.name not in names:
+            raise bad(f"outputs[{i}].name", f"the model has no output {wanted.name!r}; it has {', '.join(names)}")
+    return {
+        one.name: usual if one.parameters.binary_data is None else one.parameters.binary_data for one in fields.outputs
+    }
+
+
+def _described(model: ServedGraph) -> dict[str, Any]:
+    """What the model takes and gives, as the protocol describes models."""
+    inputs = [
+        {
+            "name": spec.name,
+            "datatype": None if spec.dtype is None else type_name(spec.dtype),
+            "shape": [-1 if size is None else size for size in spec.shape],
+        }
+        for spec in model.inputs
+    ]
+    outputs = [{"name": name} for name in model.session.output_names]
+    return {"name": model.name, "platform": "chipwise", "inputs": inputs, "outputs": outputs}

@@ -1,0 +1,1 @@
+"""Inference: named tensors through a graph that answers in one run."""
