@@ -173,11 +173,9 @@ def serve(
         kept_prompts=keep_prompts,
         grace_s=grace,
     )
-    keys = None if keys_file is None else read_keys(keys_file)
     announcer = Announcer(
         ready=partial(_say_ready, slots=slots), board=_say_board, draining=lambda: _say_draining(grace)
     )
-    watched = board_settings(**board)
     run(
         bundle,
         settings,
@@ -187,8 +185,8 @@ def serve(
         fallback=fallback,
         isolate=isolate,
         isolation=Isolation(step_timeout_s=engine_timeout),
-        keys=keys,
-        board=watched,
+        keys=None if keys_file is None else read_keys(keys_file),
+        board=board_settings(**board),
         announcer=announcer,
         embeddings=embeddings,
         infer=infer,
