@@ -10,6 +10,7 @@ from typing import TypeVar
 from benchmarks.board_results import RehearsalResult, TelemetryCost, rehearsal, telemetry_cost
 from benchmarks.chip_results import RockchipEmulation, RockchipModels
 from benchmarks.decoder_results import RockchipDecoders, rockchip_decoders
+from benchmarks.isolation_results import IsolationCost, isolation
 from benchmarks.logits_check_results import LogitsCheckCost, logits_check
 from benchmarks.model import ROOT
 from benchmarks.planted_results import PlantedDamage, planted_damage
@@ -54,6 +55,7 @@ def render(results: Path = RESULTS, tried: Path = TRIED) -> str:
     parts += _section(results / "write_memory.json", WriteMemory, write_memory)
     parts += _section(results / "telemetry_cost.json", TelemetryCost, telemetry_cost)
     parts += _section(results / "logits_check.json", LogitsCheckCost, logits_check)
+    parts += _section(results / "isolation.json", IsolationCost, isolation)
     parts += _section(results / "rehearsal.json", RehearsalResult, rehearsal)
     if tried.exists():
         parts.append(tried.read_text("utf-8"))

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from benchmarks.board_results import RehearsalResult, TelemetryCost
 from benchmarks.chip_results import RockchipEmulation, RockchipModels
 from benchmarks.decoder_results import RockchipDecoders
+from benchmarks.isolation_results import IsolationCost
 from benchmarks.logits_check_results import LogitsCheckCost
 from benchmarks.planted_results import PlantedDamage
 from benchmarks.repair_results import RockchipRepair
@@ -24,7 +25,7 @@ KINDS = {
     "rockchip_models": RockchipModels, "rockchip_emulation": RockchipEmulation,
     "rockchip_decoders": RockchipDecoders, "verify_time": VerifyTime,
     "planted_damage": PlantedDamage, "serving": Serving, "telemetry_cost": TelemetryCost, "rehearsal": RehearsalResult,
-    "logits_check": LogitsCheckCost,
+    "logits_check": LogitsCheckCost, "isolation": IsolationCost,
 }  # fmt: skip
 
 
