@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from benchmarks.agent_traces_results import AgentTraces, agent_traces
 from benchmarks.board_results import RehearsalResult, TelemetryCost, rehearsal, telemetry_cost
 from benchmarks.chip_results import RockchipEmulation, RockchipModels
 from benchmarks.decoder_results import RockchipDecoders, rockchip_decoders
@@ -46,6 +47,7 @@ def render(results: Path = RESULTS, tried: Path = TRIED) -> str:
     parts += _section(results / "planted_damage.json", PlantedDamage, planted_damage)
     parts += _section(results / "build_time.json", BuildTime, build_time)
     parts += _section(results / "serving.json", Serving, serving)
+    parts += _section(results / "agent_traces.json", AgentTraces, agent_traces)
     parts += _section(results / "verify_time.json", VerifyTime, verify_time)
     parts += _section(results / "rockchip.json", Rockchip, rockchip)
     parts += _section(results / "rockchip_decoders.json", RockchipDecoders, rockchip_decoders)

@@ -27,23 +27,25 @@ class Server:
         name: Its key in the results.
         title: Its name for people.
         model: Its model.
+        options: Further options of its command.
     """
 
     name: str
     title: str
     model: Path
+    options: tuple[str, ...] = ()
 
     def command(self, slots: int, urgent: int, threads: int, port: int) -> list[str]:
         """The command for so many requests at once, and some more if they are urgent."""
         if self.name == "chipwise":
             command = [sys.executable, "-m", "chipwise.cli.main", "serve", str(self.model), "--slots", str(slots)]
             command += ["--reserve", str(urgent), "--parking", "1", "--context", str(CONTEXT)]
-            return [*command, "--threads", str(threads), "--port", str(port)]
+            return [*command, "--threads", str(threads), "--port", str(port), *self.options]
         # It knows no priorities: a place for the urgent is a place for all, and nothing has to give way.
         places = slots + urgent
         command = [str(llama_server.place() / "llama-server"), "-m", str(self.model), "--parallel", str(places)]
         command += ["--ctx-size", str(CONTEXT * places), "--threads", str(threads), "--threads-batch", str(threads)]
-        return [*command, "--host", "127.0.0.1", "--port", str(port)]
+        return [*command, "--host", "127.0.0.1", "--port", str(port), *self.options]
 
     @contextmanager
     def running(self, slots: int, urgent: int = 0, *, threads: int) -> Iterator[str]:

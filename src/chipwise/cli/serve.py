@@ -110,7 +110,7 @@ def _finite(_: click.Context, option: click.Parameter, value: float | None) -> f
     type=click.Choice(["auto", "off"]),
     default="auto",
     show_default=True,
-    help="Whether next tokens are guessed and checked several in a step, where that pays. It changes no answer.",
+    help="Whether next tokens are guessed and checked several in a step, where that pays. It chooses none itself.",
 )
 @click.option(
     "--keep-prompts",

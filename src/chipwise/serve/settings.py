@@ -22,7 +22,7 @@ class ServeSettings:
         max_tensor_bytes: The same of an inference request, whose tensors and pictures are larger than texts.
         body_timeout_s: How long a body may take to arrive.
         request_timeout_s: How long an answer may take, waiting included; None for as long as it takes.
-        speculate: Whether the next tokens are guessed where that pays; it changes no answer.
+        speculate: Whether the next tokens are guessed and checked where that pays.
         sinks: Tokens that stay when an answer outgrows its slot and the oldest give way; None ends it there.
         kept_prompts: Folder of the KV that outlives the server; None keeps none.
         grace_s: How long requests may go on once the server is told to end.
