@@ -14,6 +14,7 @@ from chipwise.verify.keywords import entities
 from chipwise.verify.scoring.quantity import quantity_of
 
 _NUMBER = re.compile(r"-?[\d,.]*\d")
+_SCALED = re.compile("[百千万亿]")
 _FROM_DOMAIN = ("logic", "long_range")
 
 
@@ -81,4 +82,4 @@ def _logged(queries: Sequence[Query], domain: str) -> Iterator[Line]:
 
 def _bare(entity: str) -> str:
     """A quantity's number: a tool call mostly has its unit elsewhere, or nowhere."""
-    return entity if quantity_of(entity) is None else _NUMBER.findall(entity)[0]
+    return entity if quantity_of(entity) is None or _SCALED.search(entity) else _NUMBER.findall(entity)[0]

@@ -4,46 +4,72 @@ from __future__ import annotations
 
 import json
 import re
-import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
-# Hyphens, dashes and the minus sign, which NFKC leaves apart.
-_DASHES = dict.fromkeys([*range(0x2010, 0x2016), 0x2212], "-")
+from chipwise.verify.scoring.clock import readings
+from chipwise.verify.scoring.written import (
+    CASE_MARK,
+    NO_TIME,
+    NUMBER_LEFT,
+    NUMBER_RIGHT,
+    UNIT_RIGHT,
+    plain,
+    with_case_marks,
+    with_signs,
+)
 
 _CJK = "\u3400-\u9fff"
 
 # Entities of a free text, most specific first: a time is no number, an identifier's digits are none either.
 _UNITS = (
-    "ms|s|min|h|hz|khz|mhz|ghz|mv|v|ma|a|kwh|kw|w|mm|cm|km|m|kg|g|ml|l|bar|kpa|mpa|pa|psi|rpm|db|fps|lux|nm|c|f|k"
-    "|摄氏度|华氏度|度|毫秒|秒|分钟|小时|天|毫米|厘米|公里|米|公斤|千克|克|毫升|升|伏|安|千瓦|瓦|转|帧|次"
+    "ms|s|min|h|hz|khz|mhz|ghz|mv|v|ma|a|kwh|kw|mw|w|mm|cm|km|m|kg|mg|g|ml|l|bar|kpa|mpa|pa|psi|rpm|db|fps|lux|nm|c|f|k"
+    "|摄氏度|华氏度|度|毫秒|秒|分钟|小时|天|毫米|厘米|公里|米|公斤|千克|克|毫升|升|伏|安|千瓦|瓦|转|帧|次|万|亿"
 )
 _ENTITY = re.compile(
     r"\d{4}-\d{2}-\d{2}"  # dates
     r"|(?:凌晨|早上|上午|中午|下午|傍晚|晚上)?\d{1,2}:\d{2}(?::\d{2})?(?:\s?[ap]\.?m(?![a-z]))?"  # times
     r"|(?<![a-z0-9_])[a-z][a-z_]*-?\d[a-z0-9_]*(?:-[a-z0-9]*\d[a-z0-9]*)*"  # E123, cam-12, light-0042
-    rf"|(?<![a-z0-9.:_])-?\d+(?:\.\d+)?(?:\s?(?:%|°[cf]?|(?:{_UNITS})(?![a-z0-9])))?"  # 26, -5, 22.5 °C, 30%
-    r"|(?<=[\"“「『])[^\"”」』\n]{1,80}(?=[\"”」』])"  # what is quoted
+    r"|(?<![a-z0-9.:_])-?(?:[1-9]\d{0,2}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?"  # 26, -5, 5,000
+    rf"(?:\s?(?:%|°[cf]?|(?:{_UNITS})(?![a-z0-9])))?"  # 22.5 °C, 30%
+    r"|(?<=[\"“「『])(?P<quoted>[^\"”」』\n]{1,80})(?=[\"”」』])"  # what is quoted
 )
+
+_LONGER_LEFT = r"(?<![0-9][.:])(?<![0-9][,'](?=[0-9]{3}(?![0-9])))"
 
 # A quantity: sign, whole part, fraction, unit.
 _QUANTITY = re.compile(r"(-?)(0|[1-9]\d*)(\.\d+)?(?:\s?([^\d\s:/_.,\-][^\d:]*))?")
 
 
 def normalise(text: str) -> str:
-    """The text with full-width forms, case, dashes and runs of white space made equal (NFKC, case folding)."""
-    return " ".join(unicodedata.normalize("NFKC", text).translate(_DASHES).casefold().split())
+    """The text with full-width forms, case, dashes and runs of white space made equal (NFKC, case folding), and
+    without characters that have no shape.
+    """  # noqa: D205
+    return " ".join(plain(text).casefold().split())
 
 
 def missing_keywords(keywords: Iterable[str], answer: str) -> tuple[str, ...]:
     """The keywords that an answer does not reproduce.
 
     Width, case and the spaces between a number and its unit or around Chinese characters do not matter; 26 and 26.0
-    are the same. A keyword inside a longer number, word or identifier does not count: 5 is not in 25, -5, 5.2 or 5:30,
-    ``on`` not in ``none``, ``light`` not in ``light-0042``.
+    are the same. A keyword inside a longer number, word or identifier does not count: 5 is not in 25, -5, 5.2, 5:30,
+    5,000, 5万, 5 pm or 零下5度, ``on`` not in ``none``, ``light`` not in ``light-0042``. Of units the case counts where
+    it makes another unit: 5 MW is no 5 mW.
     """
-    text = normalise(answer)
-    return tuple(keyword for keyword in keywords if not _pattern(keyword).search(text))
+    words, numbers = normalise(answer), _with_numbers(answer)
+    return tuple(
+        keyword for keyword in keywords if not _pattern(keyword).search(numbers if _has_digit(keyword) else words)
+    )
+
+
+def _has_digit(text: str) -> bool:
+    return any(letter.isdigit() for letter in plain(text))
+
+
+@lru_cache(maxsize=512)
+def _with_numbers(text: str) -> str:
+    """The text, normalised, with its numbers written one way."""
+    return " ".join(with_case_marks(with_signs(" ".join(plain(text).split()))).casefold().split())
 
 
 def entities(expected: str) -> tuple[str, ...]:
@@ -56,12 +82,22 @@ def entities(expected: str) -> tuple[str, ...]:
         scalars = []
     if expected.lstrip().startswith(("{", "[")) and scalars:
         return tuple(dict.fromkeys(scalars))
-    found = [match.group().strip() for match in _ENTITY.finditer(normalise(expected))]
     # A pair of quotes may hold nothing but a space.
-    candidates = dict.fromkeys(word for word in found if word)
+    candidates = dict.fromkeys(word for word in _found(normalise(with_signs(plain(expected)))) if word)
     # The 2 of "2x4" is part of something longer: no answer would be right, not even the expected one.
     beyond = set(missing_keywords(candidates, expected))
     return tuple(entity for entity in candidates if entity not in beyond)
+
+
+def _found(text: str) -> Iterator[str]:
+    """Entities of a normalised text in order; a time with the part of the day that says which it is."""
+    times = readings(text)
+    placed = [(time.start, text[time.start : time.end]) for time in times if time.seconds is not None]
+    for match in _ENTITY.finditer(text):
+        inside = any(time.start < match.end() and match.start() < time.end for time in times)
+        if not inside or match["quoted"]:
+            placed.append((match.start(), match.group().strip()))
+    return (word for _, word in sorted(placed))
 
 
 def _scalars(value: object) -> Iterable[str]:
@@ -79,36 +115,35 @@ def _scalars(value: object) -> Iterable[str]:
 
 @lru_cache(maxsize=4096)
 def _pattern(keyword: str) -> re.Pattern[str]:
-    text = normalise(keyword)
+    text = _with_numbers(keyword) if _has_digit(keyword) else normalise(keyword)
     quantity = _QUANTITY.fullmatch(text)
     return re.compile(_quantity_pattern(*quantity.groups()) if quantity else _literal_pattern(text))
 
 
 def _quantity_pattern(sign: str, whole: str, fraction: str | None, unit: str | None) -> str:
-    # Not after a letter, digit or point (part of something longer), nor a minus that is a sign or an identifier's;
-    # after "20-" it is the end of a range.
-    left = r"(?<![a-z0-9_])(?<![0-9][.:])" + (r"(?<!(?<![0-9])-)" if not sign else "")
+    # Not after a minus that is a sign or an identifier's; after "20-" it is the end of a range.
+    left = NUMBER_LEFT + (r"(?<!(?<![0-9])-)" if not sign else "")
     digits = (fraction or "").rstrip("0").rstrip(".")
     number = re.escape(sign + whole) + (re.escape(digits) + "0*" if digits else r"(?:\.0+)?")
     if unit is None:
         # Letters may follow as a unit, but not letters with digits after them, which make an identifier.
-        return left + number + r"(?![0-9_]|[.:][0-9]|[a-z]+[0-9])"
-    return left + number + r"\s*" + _spaced(unit) + _right_edge(unit)
+        return left + number + NUMBER_RIGHT + NO_TIME
+    return left + number + r"\s*" + _spaced(unit) + _right_edge(unit) + UNIT_RIGHT
 
 
 def _literal_pattern(text: str) -> str:
     left = ""
     if re.match(r"[a-z0-9_]", text):
-        left = r"(?<![a-z0-9_])" + (r"(?<![0-9][.:])" if text[0].isdigit() else "")
+        left = r"(?<![a-z0-9_])" + (_LONGER_LEFT if text[0].isdigit() else "")
     return left + _spaced(text) + _right_edge(text)
 
 
 def _right_edge(text: str) -> str:
     if re.search(r"[a-z_]$", text):
-        return r"(?![a-z0-9_]|-[a-z]*[0-9])"
+        return rf"(?![a-z0-9_{CASE_MARK}]|-[a-z]*[0-9])"
     if re.search(r"[0-9]$", text):
         # 07:30 is still said by 07:30:00; cam-12 is not said by cam-12-3.
-        return r"(?![a-z0-9_]|\.[0-9]|:(?!00)[0-9]|-[0-9])"
+        return r"(?![a-z0-9_]|\.[0-9]|:(?!00)[0-9]|-[0-9]|[,'][0-9]{3}(?![0-9]))"
     return ""
 
 

@@ -70,7 +70,7 @@ def test_leniency_finds_nothing_in_what_is_another_thing(keyword: str, answer: s
 @given(st.lists(st.text(min_size=1).filter(normalise), max_size=3), st.text())
 def test_leniency_only_adds_but_for_times(wanted: list[str], answer: str) -> None:
     strict = missing_entities(wanted, answer, LITERAL)
-    assert strict == missing_keywords(wanted, answer)
+    assert set(missing_keywords(wanted, answer)) <= set(strict)
     assert set(missing_entities(wanted, answer, USUAL)) <= set(wanted)
 
 

@@ -54,7 +54,7 @@ def _read(answer: str, same: frozenset[str]) -> _Reading:
     return _Reading(
         tuple(dict.fromkeys(texts)),
         spaced,
-        times_in(answer) if "time" in same else (),
+        times_in(answer),
         quantities_in(answer, numerals="numeral" in same) if "unit" in same else (),
     )
 
@@ -68,11 +68,10 @@ def _holds(reading: _Reading, entity: str, same: frozenset[str]) -> bool:
         # A number keeps its minus.
         texts += reading.spaced
         forms += [form.translate(_SEPARATORS) for form in forms]
-    if "time" in same:
-        time = time_of(entity)
-        if time is not None:
-            # 7:30 stands in "7:30 pm", but is another time.
-            return time in reading.times
+    time = time_of(entity)
+    if time is not None and ("time" in same or time not in reading.times):
+        # 7:30 stands in "7:30 pm", but is another time.
+        return time in reading.times
     if any(not missing_keywords([form], text) for form in dict.fromkeys(forms) for text in texts):
         return True
     if "unit" in same:

@@ -1,8 +1,11 @@
-"""Chinese numerals as digits: 二十六 is 26, 三点五 is 3.5, 百分之三十 is 30%."""
+"""Numerals as digits: 二十六 and twenty-six are 26, 三点五 is 3.5, 百分之三十 is 30%, 1.5万 is 15000."""
 
 from __future__ import annotations
 
 import re
+from decimal import Decimal
+
+from chipwise.verify.scoring.english_numerals import with_english_digits
 
 _DIGITS = {letter: value for value, letter in enumerate("零一二三四五六七八九")} | {"〇": 0, "幺": 1, "两": 2}
 _PLACES = {"十": 10, "百": 100, "千": 1000}
@@ -15,6 +18,12 @@ _DECIMALS = f"点[{''.join(_DIGITS)}]+(?![十百千万亿])"
 # Behind one of these a single character is meant as a number; elsewhere it is mostly part of a word, such as 一下.
 _COUNTED = "点时分秒度号楼层档级台次帧转米克升伏安瓦天年月日公千毫厘小摄华%"
 _NUMERAL = re.compile(rf"(?P<minus>负|零下)?(?P<first>第)?(?P<number>{RUN}(?:{_DECIMALS})?)(?=(?P<next>.?))", re.DOTALL)
+# 两个小时 is 2小时, while 一个 alone is an article.
+_COUNTED_LATER = re.compile("个(?:小时|钟头|百分点)")
+_TIMES = re.compile(
+    r"(?<![\d.,A-Za-z_-])(\d{1,12}(?:\.\d{1,12})?)\s?(百万|千万|百亿|千亿|万亿|万|亿)(?![十百千万亿\d零一二三四五六七八九])"
+)
+_SCALES = {"万": 10**4, "百万": 10**6, "千万": 10**7, "亿": 10**8, "百亿": 10**10, "千亿": 10**11, "万亿": 10**12}
 _PERCENT = re.compile(rf"百分之(?P<number>{RUN}(?:{_DECIMALS})?|\d+(?:\.\d+)?)")
 
 
@@ -22,7 +31,8 @@ def chinese_number(text: str) -> str | None:
     """The digits of a Chinese number, such as ``26`` or ``3.5``; None if the characters make none.
 
     Digits one after the other (二零二六) are read as such; otherwise places go down within a group of four (三千零五),
-    and groups from 亿 to 万. A number may begin with 十, but not with another place: 千万 and 万一 are words.
+    and groups from 亿 to 万. A last digit right behind a place counts the next lower one: 一千五 is 1500, 三万五 is
+    35000. A number may begin with 十, but not with another place: 千万 and 万一 are words.
     """
     whole, point, decimals = text.partition("点")
     if not whole:
@@ -48,6 +58,8 @@ def _with_places(text: str) -> int | None:
             if not group:
                 return None
             total, rest = total + group * factor, tail
+            if len(tail) == 1 and tail in _DIGITS and _DIGITS[tail]:
+                return total + _DIGITS[tail] * factor // 10
     last = _below_ten_thousand(rest) if rest else 0
     return None if last is None else total + last
 
@@ -65,12 +77,20 @@ def _below_ten_thousand(text: str) -> int | None:
             digit = _DIGITS[letter]
         else:
             return None
+    if digit and len(text) > 1 and text[-2] in _PLACES and 10 < place < 10**4:
+        # Without a zero between: 一百二 is 120, 一百零二 is 102.
+        digit *= place // 10
     return total + (digit or 0) if text else None
 
 
 def with_digits(text: str) -> str:
-    """The text with Chinese numerals written in digits, where they are meant as numbers."""
-    return _NUMERAL.sub(_as_digits, _PERCENT.sub(_as_percent, text))
+    """The text with Chinese and English numerals written in digits, where they are meant as numbers."""
+    chinese = _NUMERAL.sub(_as_digits, _PERCENT.sub(_as_percent, text))
+    return with_english_digits(_TIMES.sub(_multiplied, chinese))
+
+
+def _multiplied(match: re.Match[str]) -> str:
+    return f"{(Decimal(match[1]) * _SCALES[match[2]]).normalize():f}"
 
 
 def _as_percent(match: re.Match[str]) -> str:
@@ -83,6 +103,7 @@ def _as_digits(match: re.Match[str]) -> str:
     number = match["number"]
     value = chinese_number(number)
     counted = bool(match["next"]) and match["next"] in _COUNTED
+    counted = counted or _COUNTED_LATER.match(match.string, match.end()) is not None
     if value is None or (len(number) == 1 and not (match["first"] or match["minus"] or counted)):
         return match[0]
     return f"{'-' if match['minus'] else ''}{match['first'] or ''}{value}"

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import math
 import re
-import unicodedata
+from collections.abc import Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 
 from chipwise.verify.scoring.numerals import with_digits
-from chipwise.verify.scoring.units import UNITS, Unit
-
-# A number from a text and one from a table of units differ by rounding at most.
-_TOLERANCE = 1e-9
+from chipwise.verify.scoring.units import UNITS, Unit, unit_named
+from chipwise.verify.scoring.written import NO_TIME, NUMBER_LEFT, NUMBER_RIGHT, UNIT_RIGHT, plain, with_signs
 
 _NAMES = "|".join(re.escape(name) for name in sorted(UNITS, key=len, reverse=True))
-_DASHES = dict.fromkeys([*range(0x2010, 0x2016), 0x2212], "-")
 _QUANTITY = re.compile(
-    # Not within an identifier, a time or a longer number, nor behind a minus that is its sign; after "20-" it is the
-    # end of a range.
-    r"(?<![A-Za-z0-9_])(?<![0-9][.:])(?<!(?<![0-9])-)"
-    r"(?P<number>-?(?:[1-9]\d{0,2}(?:,\d{3})+|0|[1-9]\d*)(?:\.\d+)?)(?![0-9]|[.:][0-9]|,[0-9]{3})"
-    rf"(?:\s?(?P<unit>{_NAMES})(?![A-Za-z0-9]))?(?![A-Za-z_]*[0-9])"
+    # A minus that is its sign belongs to it; after "20-" it is the end of a range.
+    rf"{NUMBER_LEFT}(?<!(?<![0-9])-)"
+    rf"(?P<number>-?(?:[1-9]\d{{0,2}}(?:,\d{{3}})+|0|[1-9]\d*)(?:\.\d+)?){NUMBER_RIGHT}{NO_TIME}"
+    rf"(?:\s?(?P<unit>(?i:{_NAMES}))(?![A-Za-z0-9]){UNIT_RIGHT})?(?![A-Za-z_]*[0-9])"
 )
+_OTHER_SCALE = re.compile("fahrenheit|华氏", re.IGNORECASE)
+# A degree beside a scale that is named elsewhere: whose it is, nobody can tell.
+_UNCLEAR = Unit("degree of an unclear scale", 1)
 
 
 @dataclass(frozen=True)
@@ -29,22 +29,26 @@ class Quantity:
     """A number, with its unit if it has one.
 
     Attributes:
-        value: The number as written.
+        value: The number as written, to the last digit.
         unit: The unit; None for a bare number.
     """
 
-    value: float
+    value: Decimal
     unit: Unit | None
 
     def says(self, wanted: Quantity) -> bool:
         """Whether this is what was wanted: the same quantity, or the same number where no unit was asked for."""
         if wanted.unit is None or self.unit is None:
-            return wanted.unit is None and _close(self.value, wanted.value)
+            return wanted.unit is None and self.value == wanted.value
+        if self.unit == wanted.unit:
+            return self.value == wanted.value
         kinds = {self.unit.dimension, wanted.unit.dimension}
-        if len(kinds) == 1 or kinds == {"degree", "temperature"}:
-            # "26 degrees" without a scale is taken as Celsius, as 26度 is.
-            return _close(_common(self), _common(wanted))
-        return False
+        if len(kinds) > 1 and kinds != {"degree", "temperature"}:
+            return False
+        # "26 degrees" without a scale is taken as Celsius, as 26度 is. Factors of units are rounded, and 0 °C is one
+        # of those sums whose result cannot be compared by its share.
+        beside = 1e-9 if "temperature" in kinds else 0.0
+        return math.isclose(_common(self), _common(wanted), rel_tol=1e-12, abs_tol=beside)
 
 
 def quantities_in(text: str, *, numerals: bool = True) -> tuple[Quantity, ...]:
@@ -54,27 +58,38 @@ def quantities_in(text: str, *, numerals: bool = True) -> tuple[Quantity, ...]:
         text: The text.
         numerals: Whether Chinese numerals count.
     """
-    plain = unicodedata.normalize("NFKC", text).translate(_DASHES)
-    matches = _QUANTITY.finditer(with_digits(plain) if numerals else plain)
-    return tuple(dict.fromkeys(_quantity(match) for match in matches))
+    written = _written(text, numerals)
+    return tuple(dict.fromkeys(found for found, _, _ in placed_quantities(written)))
+
+
+def placed_quantities(written: str) -> Iterator[tuple[Quantity, int, int]]:
+    """The quantities of a text whose numbers are written one way (``written.with_signs``), with begin and end."""
+    unclear = _OTHER_SCALE.search(written) is not None
+    for match in _QUANTITY.finditer(written):
+        found = _quantity(match)
+        if unclear and found.unit is not None and found.unit.dimension == "degree":
+            found = Quantity(found.value, _UNCLEAR)
+        yield found, match.start(), match.end()
 
 
 def quantity_of(text: str, *, numerals: bool = True) -> Quantity | None:
     """The quantity that a whole text is; None if it is none."""
-    plain = unicodedata.normalize("NFKC", text).translate(_DASHES).strip()
-    match = _QUANTITY.fullmatch(with_digits(plain) if numerals else plain)
-    return _quantity(match) if match else None
+    match = _QUANTITY.fullmatch(_written(text, numerals).strip())
+    if match is None or (match["unit"] and unit_named(match["unit"]) is None):
+        return None
+    return _quantity(match)
+
+
+def _written(text: str, numerals: bool) -> str:
+    text = plain(text)
+    return with_signs(with_digits(text) if numerals else text)
 
 
 def _quantity(match: re.Match[str]) -> Quantity:
     unit = match["unit"]
-    return Quantity(float(match["number"].replace(",", "")), UNITS[unit] if unit else None)
+    return Quantity(Decimal(match["number"].replace(",", "")), unit_named(unit) if unit else None)
 
 
 def _common(quantity: Quantity) -> float:
     unit = quantity.unit
-    return quantity.value if unit is None else quantity.value * unit.factor + unit.offset
-
-
-def _close(one: float, other: float) -> bool:
-    return math.isclose(one, other, rel_tol=_TOLERANCE, abs_tol=1e-12) or abs(one - other) <= _TOLERANCE * 100
+    return float(quantity.value) if unit is None else float(quantity.value) * unit.factor + unit.offset

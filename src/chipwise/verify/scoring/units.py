@@ -14,19 +14,26 @@ class Unit(NamedTuple):
 
 
 _TABLE: dict[str, dict[str, float]] = {
-    "mass": {"mg 毫克": 1e-3, "g 克 gram grams": 1, "kg 公斤 千克 kilogram kilograms": 1e3, "斤": 500, "t 吨": 1e6},
+    "mass": {
+        "mg 毫克 milligram milligrams": 1e-3, "g 克 gram grams": 1, "kg Kg KG 公斤 千克 kilogram kilograms": 1e3,
+        "斤": 500, "t 吨": 1e6,
+    },
     "length": {
-        "nm 纳米": 1e-9, "µm μm um 微米": 1e-6, "mm 毫米": 1e-3, "cm 厘米": 1e-2,
+        "nm 纳米": 1e-9, "µm μm um 微米": 1e-6, "mm 毫米 millimetres millimeters": 1e-3,
+        "cm 厘米 centimetres centimeters": 1e-2,
         "m 米 metre metres meter meters": 1, "km 公里 千米 kilometres kilometers": 1e3,
     },
     "duration": {
-        "ms 毫秒": 1e-3, "s 秒 sec secs second seconds": 1, "min mins 分钟 minute minutes": 60,
-        "h 小时 hour hours": 3600, "天 day days": 86400,
+        "ms 毫秒 milliseconds": 1e-3, "s 秒 sec secs second seconds": 1, "min mins 分钟 minute minutes": 60,
+        "h hr hrs 小时 个小时 钟头 个钟头 hour hours": 3600, "天 day days": 86400,
     },
-    "volume": {"ml mL 毫升": 1e-3, "l L 升 litre litres liter liters": 1},
-    "voltage": {"mV mv 毫伏": 1e-3, "V v 伏 volts": 1, "kV kv 千伏": 1e3},
-    "current": {"mA ma 毫安": 1e-3, "A a 安 安培 amps": 1},
-    "power": {"mW 毫瓦": 1e-3, "W w 瓦 watt watts": 1, "kW kw 千瓦": 1e3, "MW 兆瓦": 1e6},
+    "volume": {"ml mL 毫升 millilitres milliliters": 1e-3, "l L 升 litre litres liter liters": 1},
+    "voltage": {"mV mv 毫伏": 1e-3, "V v 伏 volt volts": 1, "kV kv 千伏": 1e3},
+    "current": {"mA ma 毫安": 1e-3, "A a 安 安培 amp amps": 1},
+    "power": {
+        "mW 毫瓦 milliwatt milliwatts": 1e-3, "W w 瓦 watt watts": 1, "kW kw 千瓦 kilowatt kilowatts": 1e3,
+        "MW 兆瓦 megawatt megawatts": 1e6,
+    },
     "energy": {"J 焦": 1, "Wh 瓦时": 3600, "kWh kwh 度电 千瓦时": 3.6e6},
     "frequency": {"Hz hz 赫兹 赫": 1, "kHz khz 千赫": 1e3, "MHz mhz 兆赫": 1e6, "GHz ghz": 1e9},
     "pressure": {"Pa pa 帕": 1, "kPa kpa 千帕": 1e3, "MPa mpa 兆帕": 1e6, "bar 巴": 1e5, "psi": 6894.757293168},
@@ -57,3 +64,16 @@ UNITS: dict[str, Unit] = {
     "degrees fahrenheit": Unit("temperature", 5 / 9, -160 / 9),
 }
 """Units by the names they go by. Capitals count where they must: mW is no MW."""
+
+
+# Whole words and units whose letters are those of no other, whatever their case; mHz and mPa are other units.
+_FOLDED = {
+    name.casefold(): unit
+    for name, unit in UNITS.items()
+    if name.isascii() and len(name) >= 3 and name not in ("MHz", "mhz", "MPa", "mpa")
+}
+
+
+def unit_named(name: str) -> Unit | None:
+    """The unit that goes by a name; None if there is none, or the case of its letters leaves it open."""
+    return UNITS.get(name) or _FOLDED.get(name.casefold())
