@@ -14,6 +14,7 @@ from benchmarks.decoder_results import RockchipDecoders, rockchip_decoders
 from benchmarks.isolation_results import IsolationCost, isolation
 from benchmarks.logits_check_results import LogitsCheckCost, logits_check
 from benchmarks.model import ROOT
+from benchmarks.pipeline_results import PipelineResult, pipeline
 from benchmarks.planted_results import PlantedDamage, planted_damage
 from benchmarks.render_chips import rockchip_emulation, rockchip_models
 from benchmarks.repair_results import RockchipRepair, rockchip_repair
@@ -48,6 +49,7 @@ def render(results: Path = RESULTS, tried: Path = TRIED) -> str:
     parts += _section(results / "build_time.json", BuildTime, build_time)
     parts += _section(results / "serving.json", Serving, serving)
     parts += _section(results / "agent_traces.json", AgentTraces, agent_traces)
+    parts += _section(results / "pipeline.json", PipelineResult, pipeline)
     parts += _section(results / "verify_time.json", VerifyTime, verify_time)
     parts += _section(results / "rockchip.json", Rockchip, rockchip)
     parts += _section(results / "rockchip_decoders.json", RockchipDecoders, rockchip_decoders)

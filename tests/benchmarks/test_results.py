@@ -11,6 +11,7 @@ from benchmarks.chip_results import RockchipEmulation, RockchipModels
 from benchmarks.decoder_results import RockchipDecoders
 from benchmarks.isolation_results import IsolationCost
 from benchmarks.logits_check_results import LogitsCheckCost
+from benchmarks.pipeline_results import PipelineResult
 from benchmarks.planted_results import PlantedDamage
 from benchmarks.repair_results import RockchipRepair
 from benchmarks.results import RESULTS, BuildTime, DecodePrefill, Drift, Rockchip, WriteMemory, load, save
@@ -25,7 +26,7 @@ KINDS = {
     "rockchip_models": RockchipModels, "rockchip_emulation": RockchipEmulation,
     "rockchip_decoders": RockchipDecoders, "verify_time": VerifyTime,
     "planted_damage": PlantedDamage, "serving": Serving, "telemetry_cost": TelemetryCost, "rehearsal": RehearsalResult,
-    "logits_check": LogitsCheckCost, "isolation": IsolationCost,
+    "logits_check": LogitsCheckCost, "isolation": IsolationCost, "pipeline": PipelineResult,
 }  # fmt: skip
 
 

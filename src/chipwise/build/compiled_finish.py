@@ -43,6 +43,7 @@ def write_compiled_bundle(
     """
     chosen, source = found.chosen, found.model.source
     test = _self_test(found, graph)
+    config = described(ir.load(graph.source), found.model, options.images)
     with BundleWriter(options.out, overwrite=options.overwrite) as writer:
         writer.add_file(GRAPH, graph.path, ".rknn")
         if test is not None:
@@ -54,7 +55,7 @@ def write_compiled_bundle(
             name=bundle_name(found.model, chosen),
             target=found.target.name,
             engine=EngineSpec(_ENGINE, {"toolkit_version": graph.file.toolkit_version}),
-            model=ModelInfo(described(ir.load(graph.source), found.model), source.kind, source.name, source.licence),
+            model=ModelInfo(config, source.kind, source.name, source.licence),
             graph_test=test[0] if test is not None else None,
             verdicts=chosen.verdicts,
         )

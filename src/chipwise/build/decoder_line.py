@@ -55,6 +55,10 @@ def read_decoder(options: BuildOptions, target: Target, model: Model, config: De
             f"{config.arch} is a language model: it has no samples and dimensions", where=options.model,
             remedy="give --queries and --context in place of --samples and --dim",
         )  # fmt: skip
+    if options.images is not None:
+        raise InputError(
+            f"{config.arch} is a language model: it takes no pictures", where="--images", remedy="leave it out"
+        )
     recipes = recipes_to_try(options, target, _CPU_RECIPES if target.engine == "onnxruntime" else _CHIP_RECIPES)
     if model.tokenizer is None:
         raise ModelFormatError(

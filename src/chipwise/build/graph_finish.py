@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import onnx_ir as ir
@@ -13,6 +14,7 @@ from chipwise.build.finish import Made, commit
 from chipwise.build.graph_file import GraphFile
 from chipwise.build.graph_files import ENGINE
 from chipwise.build.graph_result import GraphResult
+from chipwise.build.image_settings import read_image_settings
 from chipwise.build.options import BuildOptions
 from chipwise.build.repair_report import repair_fields
 from chipwise.build.samples import Samples
@@ -42,7 +44,7 @@ def write_graph_bundle(options: BuildOptions, found: GraphResult, graph: GraphFi
         BundleError: The candidate's outputs are all zero or not finite.
     """
     chosen, source = found.chosen, found.model.source
-    config = described(ir.load(graph.path), found.model)
+    config = described(ir.load(graph.path), found.model, options.images)
     test, inputs, outputs = _self_test(graph, found, options.threads)
     with BundleWriter(options.out, overwrite=options.overwrite) as writer:
         stored: dict[str, StoredWeight] = {}
@@ -83,15 +85,31 @@ def _self_test(graph: GraphFile, found: GraphResult, threads: int) -> tuple[Grap
         session.close()
 
 
-def described(graph: ir.Model, model: Model) -> dict[str, Any]:
-    """What a user of the bundle must know of the graph."""
+def described(graph: ir.Model, model: Model, images: Path | None) -> dict[str, Any]:
+    """What a user of the bundle must know of the graph.
+
+    Args:
+        graph: The graph.
+        model: What it was made from.
+        images: The file of how pictures become its inputs; None for none.
+
+    Raises:
+        InputError: The file of ``images`` does not fit the graph.
+    """
     config = model.config
+    inputs = input_shapes(graph)
     return {
         "arch": config.arch if config else "graph",
-        "inputs": {str(value.name): _shape(value) for value in graph.graph.inputs},
+        "inputs": inputs,
         "outputs": {str(value.name): _shape(value) for value in graph.graph.outputs},
         **(_limits(config) if isinstance(config, EncoderConfig) else {}),
+        **({} if images is None else {"images": read_image_settings(images, inputs)}),
     }
+
+
+def input_shapes(graph: ir.Model) -> dict[str, list[int | str]]:
+    """The shapes of a graph's inputs by name; a size that is free is a name."""
+    return {str(value.name): _shape(value) for value in graph.graph.inputs}
 
 
 def _limits(config: EncoderConfig) -> dict[str, Any]:

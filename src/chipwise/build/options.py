@@ -32,6 +32,7 @@ class BuildOptions:
         emulate: Whether to emulate a chip even if its toolchain is installed.
         repair: Whether to look for the cheapest change that makes a recipe pass which fails as it is.
         embeddings: Folder of a sentence-embedding model for semantic drift; None takes MiniLM if it is installed.
+        images: A JSON file of how pictures become inputs, by input, for serving; None keeps none in the bundle.
         fallback: How the weights of a second engine on the CPU are stored, which goes on where the first one computes
             nonsense; None for no such engine.
         cache: Whether the reference's answers are kept, and read if they are there.
@@ -53,5 +54,6 @@ class BuildOptions:
     emulate: bool = False
     repair: bool = True
     embeddings: Path | None = None
+    images: Path | None = None
     fallback: Literal["fp16", "fp32"] | None = None
     cache: bool = True
