@@ -116,6 +116,8 @@ class Scheduler:
             n_slots, self._room, self._shares, rules.ageing, rules.max_running, rules.reserved, rules.least_reused
         )
         self.speculation = speculation
+        # Charged with the next step: clients come and go in other threads meanwhile.
+        self._uncharged: list[Sequence] = []
         self.cost = StepCost()
         self._decode_is_due = False
         self._serial = 0
@@ -214,6 +216,9 @@ class Scheduler:
         weight = PROMPT_WEIGHT if step.kind == "prefill" else GENERATED_WEIGHT
         if step.kind == "prefill":
             self._roster.contents.fed(step.sequences[0], int(step.batch.past[0]), step.batch.new_tokens)
+        for sequence in self._uncharged:
+            self._shares.charge(sequence.request.client, 1, GENERATED_WEIGHT)
+        self._uncharged.clear()
         # Of a draft's tokens, those that are confirmed count, later.
         fed = 1 if step.drafts else step.batch.new_tokens
         for sequence in step.sequences:
@@ -242,7 +247,7 @@ class Scheduler:
         if sequence.tokens[sequence.known - 1] != guessed:
             return False
         sequence.past += 1
-        self._shares.charge(sequence.request.client, 1, GENERATED_WEIGHT)
+        self._uncharged.append(sequence)
         return True
 
     def checked(self, sequence: Sequence, draft: Draft, right: int) -> None:

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chipwise.engine import Session
-from chipwise.engine.null import NullSession
+from chipwise.engine.null import NullSession, VirtualClock
 from chipwise.engine.onnxruntime import OnnxRuntimeEngine
 from chipwise.engine.session import draft_limits
 from chipwise.model.decoder import GraphSpec
@@ -25,6 +25,7 @@ from tests.model.decoder.random_models import VOCAB as TINY_VOCAB
 from tests.model.decoder.random_models import write_folder
 from tests.model.decoder.sessions import CONTEXT, fused_file, write_graph
 from tests.serve.fakes import VOCAB, alone, says, text_of
+from tests.serve.fragile import FragileSession
 from tests.serve.speculation.wild import Wild, WildBench, null_session
 
 TOLD = SamplingParams(temperature=0, logprobs=2)
@@ -197,6 +198,41 @@ def test_a_failing_step_with_drafts_ends_its_requests_and_the_server_goes_on() -
     second = bench.ask([10], 6)
     bench.run()
     assert bench.text(second) == "hello"
+
+
+@given(lost=st.sets(st.integers(2, 20), max_size=2), seed=st.integers(0, 100))
+@settings(max_examples=20, deadline=None)
+def test_an_engine_that_is_lost_in_the_middle_of_drafts_changes_nothing(lost: set[int], seed: int) -> None:
+    session = FragileSession(3, 64, null_session(clock=VirtualClock())._options, lambda step, rows: step in lost)
+    wild = Wild(random.Random(seed), tokens=6, rows=3, context=64)
+    bench = WildBench(session, wild)
+    prompts = {str(i): [i, 40 + i, seed] for i in range(3)}
+    wild.right = {name: alone(prompt, 25) for name, prompt in prompts.items()}
+    asked = {name: bench.ask(prompt, 25, name=name) for name, prompt in prompts.items()}
+    bench.run()
+    for name, ticket in asked.items():
+        assert isinstance(bench.end(ticket), Finish)
+        assert bench.text(ticket) == text_of(wild.right[name])
+    assert wild.n_right > 0
+
+
+def test_clients_are_charged_for_every_token_they_got() -> None:
+    """Of two clients with one slot, who was guessed well waits for who was not."""
+    session = null_session(1, next_token=says("x" * 50))
+    wild = Wild(random.Random(1), tokens=8, rows=1, context=64)
+    wild.right = {"a": [ord("x")] * 50}
+    bench = WildBench(session, wild)
+    bench.ask([9, 10], 20, name="a", client="a")
+    bench.ask([8, 10], 20, name="b", client="b")
+    for _ in range(3):
+        bench.runner.step()
+    (running,) = bench.scheduler.running
+    served = bench.scheduler._shares.served("a")
+    bench.run()
+    assert running.said > 4
+    # Two prompt tokens at 1, every token that was fed at 2; the latest are charged with the next step.
+    assert 2 <= served <= 2 + 2 * (running.said - 1)
+    assert wild.n_right > 5
 
 
 def test_samples_have_the_distribution_of_the_model() -> None:

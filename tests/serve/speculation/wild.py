@@ -24,6 +24,7 @@ from chipwise.serve.step_cost import StepCost
 from chipwise.serve.ticket import Ticket
 from chipwise.serve.vocabulary import Vocabulary
 from tests.serve.fakes import VOCAB, byte_tokenizer
+from tests.serve.fragile import FragileSession
 
 GREEDY = SamplingParams(temperature=0)
 
@@ -70,7 +71,8 @@ class WildBench:
     def __init__(self, session: Session, speculation: Speculation | None, *, tokenizer=None, **rules) -> None:
         self.session, self.clock, self.metrics = session, getattr(session, "clock", VirtualClock()), Metrics()
         tokenizer = tokenizer or byte_tokenizer()
-        model = ServedModel("tiny", session, tokenizer, None, 0)
+        process = session if isinstance(session, FragileSession) else None
+        model = ServedModel("tiny", session, tokenizer, None, 0, process=process)
         rules = {"chunks": ChunkRule(unmeasured_tokens=4), **rules}
         self.scheduler = Scheduler(
             n_slots=session.n_slots,
