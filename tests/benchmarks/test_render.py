@@ -8,6 +8,7 @@ import pytest
 from benchmarks import render
 from benchmarks.results import save
 from tests.benchmarks import planted, samples
+from tests.benchmarks.test_results import KINDS
 
 
 @pytest.fixture
@@ -64,7 +65,7 @@ def test_a_bundle_that_failed_its_gate_is_named(results: Path) -> None:
 
 def test_what_was_not_run_is_said_to_be_not_run(tmp_path: Path) -> None:
     page = render.render(tmp_path, tmp_path / "none.md")
-    assert page.count("Not run: `python -m benchmarks.") == 17
+    assert page.count("Not run: `python -m benchmarks.") == len(KINDS)
 
 
 def test_check_tells_an_old_page(results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:

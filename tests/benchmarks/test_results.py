@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from benchmarks.agent_traces_results import AgentTraces
 from benchmarks.board_results import RehearsalResult, TelemetryCost
 from benchmarks.chip_results import RockchipEmulation, RockchipModels
 from benchmarks.decoder_results import RockchipDecoders
@@ -27,6 +28,7 @@ KINDS = {
     "rockchip_decoders": RockchipDecoders, "verify_time": VerifyTime,
     "planted_damage": PlantedDamage, "serving": Serving, "telemetry_cost": TelemetryCost, "rehearsal": RehearsalResult,
     "logits_check": LogitsCheckCost, "isolation": IsolationCost, "pipeline": PipelineResult,
+    "agent_traces": AgentTraces,
 }  # fmt: skip
 
 
