@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -229,4 +232,46 @@ def test_guessed_tokens_change_no_answer(bundle: Path, home_agent: Path) -> None
     assert found[0] == found[2]
     # 8-bit activations: where a sum rounds otherwise, a rounding may tip.
     assert np.abs(np.array(found[1]) - np.array(found[3])).max() < 0.3
+
+
+def test_the_engine_is_killed_and_four_answers_go_on(
+    bundle: Path, home_agent: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked, max_tokens = [f"Tell me everything, {question}" for question in questions(home_agent)[:4]], 200
+    begun = threading.Semaphore(0)
+    model = open_model(bundle, n_slots=4, max_context=512, threads=1, isolate=True)
+    with live(model, chunk_tokens=64) as server:
+        client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0)
+
+        def ask(question: str) -> str:
+            prompt = model.chat_template.render([{"role": "user", "content": question}])
+            stream = client.completions.create(
+                model=model.name, prompt=prompt, temperature=0, max_tokens=max_tokens, stream=True
+            )
+            said = []
+            for chunk in stream:
+                said.append(chunk.choices[0].text)
+                begun.release()
+            return "".join(said)
+
+        def answers() -> list[str]:
+            with ThreadPoolExecutor(4) as pool:
+                return list(pool.map(ask, asked))
+
+        undisturbed = answers()
+        for kills in range(1, 6):
+            begun = threading.Semaphore(0)
+            with ThreadPoolExecutor(1) as pool:
+                disturbed = pool.submit(answers)
+                assert begun.acquire(timeout=30)
+                os.kill(model.session.pid, signal.SIGKILL)
+                assert disturbed.result(60) == undisturbed
+            server.wait(lambda: server.metric("chipwise_engine_up") == 1, 60)
+            assert server.metric("chipwise_engine_restarts_total") == kills
+            # A small model may have said all before the signal came; then once more.
+            if any(record.args[0] for record in caplog.records if "are fed again" in record.message):
+                break
+        else:
+            pytest.fail("no answer was ever on its way")
+        client.close()
     model.session.close()

@@ -188,18 +188,22 @@ def _model_of(
         )
     context = _own_context(bundle) if max_context is None else max_context
     session = bundle.open_session(n_slots, context, threads=threads, isolation=isolation)
-    return ServedModel(
-        name=manifest.name,
-        session=session,
-        tokenizer=tokenizer,
-        chat_template=bundle.chat_template,
-        created_s=created_s(bundle),
-        fingerprint=f"fp_{sha256_bytes(manifest.to_json())[:10]}",
-        emulates=manifest.emulates,
-        reuses_prefixes=reuses_exactly(session),
-        fallback=_fallback(bundle, fallback, session, threads),
-        process=session if isinstance(session, Restarts) else None,
-    )
+    try:
+        return ServedModel(
+            name=manifest.name,
+            session=session,
+            tokenizer=tokenizer,
+            chat_template=bundle.chat_template,
+            created_s=created_s(bundle),
+            fingerprint=f"fp_{sha256_bytes(manifest.to_json())[:10]}",
+            emulates=manifest.emulates,
+            reuses_prefixes=reuses_exactly(session),
+            fallback=_fallback(bundle, fallback, session, threads),
+            process=session if isinstance(session, Restarts) else None,
+        )
+    except BaseException:
+        session.close()
+        raise
 
 
 def _fallback(bundle: Bundle, mode: FallbackMode, session: Session, threads: int | None) -> Session | None:

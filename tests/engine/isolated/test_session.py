@@ -56,8 +56,12 @@ def test_it_does_what_the_session_in_it_does(open_isolated: OpenIsolated) -> Non
         assert np.array_equal(ours, theirs)
     session.move_slot(1, 3, 11)
     assert session.save_slot(3, 11).tolist() == inner.held(1) == [*first[0][:10], second[1, 0]]
+    logits = session.step(batch([[7]], past=11, slot=3)).logits
+    before = logits.copy()
     session.load_slot(0, np.arange(200, dtype=np.float32))
     assert session.save_slot(0, 200).tolist() == list(range(200))
+    # A runner takes KV out and puts it back before it has chosen from a step's logits.
+    assert np.array_equal(logits, before)
     with pytest.raises(EngineError, match="holds 200 tokens, 201 were to be saved"):
         session.save_slot(0, 201)
     with pytest.raises(EngineError, match=r"slots 3\.\.4 of 4"):

@@ -25,6 +25,17 @@ def test_both_sides_see_the_same_and_views_outlive_growth_and_end() -> None:
     assert small.sum() == 48
 
 
+def test_pages_go_back_and_come_again() -> None:
+    memory = SharedMemory.create()
+    memory.array(np.float32, (1 << 18,))[...] = 1
+    assert os.fstat(memory.descriptor).st_blocks * 512 >= 1 << 20
+    memory.empty()
+    assert os.fstat(memory.descriptor).st_blocks == 0
+    again = memory.array(np.float32, (1 << 18,))
+    assert not again.any()
+    memory.close()
+
+
 def test_nobody_cuts_it_off() -> None:
     memory = SharedMemory.create()
     memory.array(np.int64, (512,))

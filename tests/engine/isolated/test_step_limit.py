@@ -32,4 +32,7 @@ def test_ten_times_the_slowest_but_never_less_than_the_floor() -> None:
     assert limit.seconds(batch(2, 1)) == 200
     limit.learn(batch(2, 1), 0.1)
     assert limit.seconds(batch(2, 1)) == 200
+    # Short chunks, and drafts, say nothing of prompts.
+    limit.learn(batch(1, 3), 25.0)
+    assert limit.seconds(batch(1, 1000)) == 250
     assert limit.other_s == 30

@@ -246,6 +246,12 @@ static int work(Model *model) {
         if (!file) return -1;
         fprintf(file, "%d", model->n_held), fclose(file);
     }
+    int fatal = model->n_held && model->held[model->n_held - 1] == 13;
+    if (fatal && !strcmp(model->fault, "aborts")) {
+        fprintf(stderr, "E rkllm: task submit failed\n");
+        abort();
+    }
+    while (fatal && !strcmp(model->fault, "hangs")) sleep(1);
     int prefill = fed - (model->cached < fed ? model->cached : 0);
     if (!strcmp(model->fault, "returns")) return -1;
     if (infer->mode == 2) {

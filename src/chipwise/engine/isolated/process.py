@@ -34,12 +34,13 @@ class EngineProcess:
 
     Attributes:
         control: Our end of the wire.
-        memory: What both map.
+        memory: What both map, for steps.
+        kv: Likewise, for KV that is taken out or put back: logits stay as they are meanwhile.
         ended: Set once it is gone, and all that it said is known.
     """
 
     def __init__(self) -> None:
-        self.memory = SharedMemory.create()
+        self.memory, self.kv = SharedMemory.create(), SharedMemory.create()
         self.control, theirs = wire()
         self.ended = threading.Event()
         self._lock = threading.Lock()
@@ -48,12 +49,12 @@ class EngineProcess:
         self._reaped = False
         self._oom_kills = oom_kills()
         self.started_s = time.monotonic()
-        numbers = [str(number) for number in (theirs.fileno(), self.memory.descriptor, os.getpid())]
+        inherited = (theirs.fileno(), self.memory.descriptor, self.kv.descriptor)
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-u", "-m", _WORKER, *numbers],
+                [sys.executable, "-u", "-m", _WORKER, *map(str, inherited), str(os.getpid())],
                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                pass_fds=(theirs.fileno(), self.memory.descriptor), start_new_session=True,
+                pass_fds=inherited, start_new_session=True,
             )  # fmt: skip
         except OSError as e:
             self.dispose()
@@ -89,6 +90,7 @@ class EngineProcess:
         """Close what led to it. For the one that asks it: a descriptor that is in use must not become another's."""
         self.control.close()
         self.memory.close()
+        self.kv.close()
 
     def loss(self) -> EngineLostError:
         """What became of it, for those whose requests it held. It must have been killed, or have closed the wire."""

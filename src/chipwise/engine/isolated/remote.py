@@ -120,15 +120,20 @@ class RemoteSession:
     def save_slot(self, slot: int, tokens: int) -> npt.NDArray[np.float32]:
         """See ``SavesSlots``."""
         shape = self._short({"do": "save", "slot": slot, "tokens": tokens})["shape"]
-        return self.process.memory.array(np.float32, tuple(shape)).copy()
+        kv = self.process.kv.array(np.float32, tuple(shape)).copy()
+        self.process.kv.empty()
+        return kv
 
     def load_slot(self, slot: int, kv: npt.NDArray[np.float32]) -> None:
         """See ``SavesSlots``."""
         if kv.dtype != np.float32:
             raise EngineError(f"KV of {kv.dtype} is no session's", where="isolation")
         self._require_alive()
-        self.process.memory.array(np.float32, kv.shape)[...] = kv
-        self._short({"do": "load", "slot": slot, "shape": kv.shape})
+        self.process.kv.array(np.float32, kv.shape)[...] = kv
+        try:
+            self._short({"do": "load", "slot": slot, "shape": kv.shape})
+        finally:
+            self.process.kv.empty()
 
     def explain(self, symptom: Symptom) -> str | None:
         """See ``KnowsFaults``."""

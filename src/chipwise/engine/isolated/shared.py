@@ -56,6 +56,11 @@ class SharedMemory:
         found = self._hold(max(1, offset + np.dtype(dtype).itemsize * count))
         return np.frombuffer(found, dtype, count, offset).reshape(shape)
 
+    def empty(self) -> None:
+        """Give its pages back to the system; what is read next is zero. For what is large and seldom."""
+        if self._map is not None and hasattr(mmap, "MADV_REMOVE"):
+            self._map.madvise(mmap.MADV_REMOVE)
+
     def close(self) -> None:
         """Let go of it; views stay valid."""
         self._map = None

@@ -8,6 +8,8 @@ from chipwise.engine.batch import Batch
 _SLOWER = 10.0
 # Hangs are rare and a wrong verdict costs all KV: no step is given less time than this.
 _FLOOR_S = 30.0
+# Fewer tokens take as long as one: by the token they would look slow.
+_LEAST_PROMPT = 16
 # Nothing that is worth serving takes longer for a token of a prompt.
 _UNMEASURED_TOKEN_S = 0.5
 
@@ -15,8 +17,8 @@ _UNMEASURED_TOKEN_S = 0.5
 class StepLimit:
     """How long a step may take.
 
-    Ten times the slowest so far: of single tokens as such, of prompts by the token. Every step may take as long as
-    feeding all it goes on from would, since some runtimes do that (``RkllmSession``).
+    Ten times the slowest so far: of steps of few tokens as such, of prompts by the token. Every step may take as long
+    as feeding all it goes on from would, since some runtimes do that (``RkllmSession``).
 
     Args:
         fixed_s: The limit of every step; None judges by what steps took.
@@ -42,7 +44,7 @@ class StepLimit:
 
     def learn(self, batch: Batch, duration_s: float) -> None:
         """A step took so long."""
-        if batch.new_tokens == 1:
+        if batch.new_tokens < _LEAST_PROMPT or batch.used is not None:
             self._single_s = max(self._single_s, duration_s)
         else:
             self._token_s = max(self._token_s or 0.0, duration_s / (batch.rows * batch.new_tokens))

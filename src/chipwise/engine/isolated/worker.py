@@ -1,7 +1,7 @@
 """The worker: a process that holds one open engine and does what it is told, until the wire ends.
 
-Called as ``python -m chipwise.engine.isolated.worker WIRE MEMORY PARENT``: two inherited file descriptors and the
-number of the process that started it.
+Called as ``python -m chipwise.engine.isolated.worker WIRE MEMORY KV PARENT``: three inherited file descriptors (see
+``EngineProcess``) and the number of the process that started it.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _RATHER_THIS_ONE = "300"
 class Worker:
     """One session, asked over a wire."""
 
-    def __init__(self, control: socket.socket, memory: SharedMemory) -> None:
-        self._control, self._memory = control, memory
+    def __init__(self, control: socket.socket, memory: SharedMemory, kv: SharedMemory) -> None:
+        self._control, self._memory, self._kv = control, memory, kv
 
     def run(self) -> None:
         """Open what the first message names, then answer until the other side ends."""
@@ -66,10 +66,10 @@ class Worker:
             session.move_slot(message["source"], message["target"], message["tokens"])
         elif what == "save" and isinstance(session, SavesSlots):
             kv = session.save_slot(message["slot"], message["tokens"])
-            self._memory.array(np.float32, kv.shape)[...] = kv
+            self._kv.array(np.float32, kv.shape)[...] = kv
             return {"shape": kv.shape}
         elif what == "load" and isinstance(session, SavesSlots):
-            session.load_slot(message["slot"], self._memory.array(np.float32, tuple(message["shape"])).copy())
+            session.load_slot(message["slot"], self._kv.array(np.float32, tuple(message["shape"])).copy())
         elif what == "explain":
             return {"text": session.explain(message["symptom"]) if isinstance(session, KnowsFaults) else None}
         else:
@@ -137,15 +137,15 @@ def _yield_memory() -> None:
 
 def main() -> None:
     """Take what was inherited, and work."""
-    wire, memory, parent = (int(argument) for argument in sys.argv[1:])
+    wire, memory, kv, parent = (int(argument) for argument in sys.argv[1:])
     _die_with(parent)
     # The server is told to end by signals to all its processes; it drains first, and needs its engine for that.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    for descriptor in (wire, memory):
+    for descriptor in (wire, memory, kv):
         os.set_inheritable(descriptor, False)
     _yield_memory()
-    Worker(socket.socket(fileno=wire), SharedMemory(memory)).run()
+    Worker(socket.socket(fileno=wire), SharedMemory(memory), SharedMemory(kv)).run()
 
 
 if __name__ == "__main__":
