@@ -195,24 +195,25 @@ def serve(
 
 
 def _say_ready(served: Served, url: str, *, slots: int) -> None:
-    chat, encoder, pages = served.chat, served.encoder, ""
+    chat, encoder, graph, pages = served.chat, served.encoder, served.graph, ""
     if chat is not None:
         click.echo(f"serving {chat.name}: {slots} requests at once, {chat.session.max_context} tokens each")
         pages = f"live page at {url}/; "
-        if chat.emulates:
-            click.echo(
-                f"this bundle emulates {chat.emulates}'s arithmetic on this machine: its speed is not the chip's"
-            )
     if encoder is not None:
         click.echo(f"serving {encoder.name}: embeddings of {encoder.width}, texts of {encoder.max_tokens} tokens")
-    if served.graph is not None:
-        click.echo(f"serving {served.graph.name}: {_inputs(served.graph)}")
+    if graph is not None:
+        click.echo(f"serving {graph.name}: {_inputs(graph)}")
+    for model in (chat, encoder, graph):
+        if model is not None and model.emulates:
+            click.echo(
+                f"{model.name} emulates {model.emulates}'s arithmetic on this machine: its speed is not the chip's"
+            )
     click.echo(f"ready at {url}/v1, for any OpenAI client; {pages}metrics at {url}/metrics; ask it with")
     if chat is not None:
         click.echo(f"  {_curl(chat, url)}")
     if encoder is not None:
         click.echo(f"  {_curl_line(url, 'embeddings', {'model': encoder.name, 'input': 'Hello!'})}")
-    if served.graph is not None:
+    if graph is not None:
         click.echo(f"  curl {url}/v1/infer")
 
 

@@ -28,6 +28,7 @@ class ServedEncoder:
         width: Dimensions of its vectors.
         max_tokens: The longest text, in tokens with its frame.
         created_s: When it was built, in seconds since 1970.
+        emulates: Name of the chip whose arithmetic it emulates; None if it is what is deployed.
     """
 
     name: str
@@ -37,6 +38,7 @@ class ServedEncoder:
     width: int
     max_tokens: int
     created_s: int
+    emulates: str | None = None
 
 
 def holds_encoder(bundle: Bundle) -> bool:
@@ -75,4 +77,7 @@ def open_encoder(bundle: Bundle, *, threads: int | None = None) -> ServedEncoder
     limits = [tokens, config.get("max_positions"), config.get("max_seq_length")]
     known = [limit for limit in limits if isinstance(limit, int) and limit > 0]
     longest = min(known, default=_USUAL_TOKENS)
-    return ServedEncoder(bundle.manifest.name, session, encoder, tokenizer, width, longest, created_s(bundle))
+    manifest = bundle.manifest
+    return ServedEncoder(
+        manifest.name, session, encoder, tokenizer, width, longest, created_s(bundle), manifest.emulates
+    )

@@ -28,6 +28,7 @@ class ServedGraph:
         inputs: Its inputs, in order.
         images: How pictures become its inputs, by input, as the bundle says.
         created_s: When it was built, in seconds since 1970.
+        emulates: Name of the chip whose arithmetic it emulates; None if it is what is deployed.
     """
 
     name: str
@@ -35,6 +36,7 @@ class ServedGraph:
     inputs: tuple[TensorSpec, ...]
     images: Mapping[str, ImageSettings]
     created_s: int
+    emulates: str | None = None
 
 
 def holds_graph(bundle: Bundle) -> bool:
@@ -66,4 +68,4 @@ def open_served_graph(bundle: Bundle, *, threads: int | None = None) -> ServedGr
             TensorSpec(name, tuple(size if isinstance(size, int) else None for size in shapes.get(name, ())), None)
             for name in session.input_names
         )
-    return ServedGraph(bundle.manifest.name, session, specs, images, created_s(bundle))
+    return ServedGraph(bundle.manifest.name, session, specs, images, created_s(bundle), bundle.manifest.emulates)

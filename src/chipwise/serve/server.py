@@ -126,6 +126,10 @@ def serve(
         slots = n_slots + settings.reserved_slots + settings.parking_slots
         bundle = open_bundle(path)
         if holds_graph(bundle):
+            if board is not None and board.board is not None:
+                raise InputError(
+                    "only language models are served by a board's heat", where="--board", remedy="leave it out"
+                )
             served = open_single_shots(bundle, embeddings, infer, threads=threads)
             run_server(served, listener, settings, announcer, keys)
             return

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import io
 import json
 import queue
@@ -13,8 +14,12 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from chipwise.engine.graph_session import Arrays, TensorSpec
+from chipwise.errors import RequestError
+from chipwise.serve.http.infer import read_ask
 from chipwise.serve.inference import image as images
 from chipwise.serve.inference.image_settings import ImageSettings
 from tests.serve.fakes import null_graph, null_model, says
@@ -125,6 +130,31 @@ def test_refused_with_the_place_and_the_reason(server: Live, body: dict[str, Any
     error = response.json()["error"]
     assert (response.status_code, error["param"]) == (400, param)
     assert words in error["message"]
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+WILD = st.fixed_dictionaries(
+    {
+        "name": st.sampled_from(["x", "y", "image"]) | JSON,
+        "shape": st.lists(st.integers(-1, 4) | st.just(1 << 40), max_size=5) | JSON,
+        "datatype": st.sampled_from(["FP32", "INT64", "BOOL", "BYTES"]) | JSON,
+        "data": JSON,
+    },
+    optional={"parameters": st.fixed_dictionaries({}, optional={"image": JSON, "binary_data_size": JSON}) | JSON},
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(inputs=st.lists(WILD, max_size=3), length=st.none() | st.text("0123456789-", max_size=4))
+def test_whatever_is_sent_is_either_fit_or_refused(inputs: list[dict[str, Any]], length: str | None) -> None:
+    model = null_graph(X, Y, IMAGE)
+    with contextlib.suppress(RequestError):
+        ask, _ = read_ask(model, json.dumps({"inputs": inputs}).encode(), length)
+        assert {one.name for one in ask.tensors} == {"x", "y", "image"}
 
 
 def test_lengths_that_do_not_fit_the_body_are_refused(server: Live) -> None:

@@ -89,7 +89,8 @@ class Given:
         kinds: tuple[type, ...] = {"b": (bool,), "f": (int, float)}.get(dtype.kind, (int,))
         wrong = next((value for value in numbers if type(value) not in kinds), None)
         if wrong is not None:
-            raise bad(f"{self.where}.data", f"holds {str(wrong)[:40]!r}, which is no {self.datatype}")
+            shown = f"a {type(wrong).__name__}" if isinstance(wrong, (list, dict)) else repr(str(wrong)[:40])
+            raise bad(f"{self.where}.data", f"holds {shown}, which is no {self.datatype}")
         if dtype.kind in "iu" and numbers:
             limits = np.iinfo(dtype)
             if min(numbers) < limits.min or max(numbers) > limits.max:
