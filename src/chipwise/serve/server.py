@@ -126,10 +126,7 @@ def serve(
         slots = n_slots + settings.reserved_slots + settings.parking_slots
         bundle = open_bundle(path)
         if holds_graph(bundle):
-            if board is not None and board.board is not None:
-                raise InputError(
-                    "only language models are served by a board's heat", where="--board", remedy="leave it out"
-                )
+            _refuse_board(board)
             served = open_single_shots(bundle, embeddings, infer, threads=threads)
             run_server(served, listener, settings, announcer, keys)
             return
@@ -145,6 +142,11 @@ def serve(
         with open_board(model, board, slots - settings.parking_slots) as (watched, hardware):
             (announcer or Announcer()).board(hardware)
             run_server(replace(served, chat=watched), listener, settings, announcer, keys, hardware)
+
+
+def _refuse_board(board: BoardSettings | None) -> None:
+    if board is not None and board.board is not None:
+        raise InputError("only language models are served by a board's heat", where="--board", remedy="leave it out")
 
 
 def open_model(
