@@ -32,6 +32,7 @@ from benchmarks.results import (
     load,
 )
 from benchmarks.serving_results import Serving, serving
+from benchmarks.soak_results import Soak, soak
 from benchmarks.verify_results import VerifyTime, verify_time
 
 PAGE = ROOT / "docs" / "benchmarks.md"
@@ -61,6 +62,7 @@ def render(results: Path = RESULTS, tried: Path = TRIED) -> str:
     parts += _section(results / "logits_check.json", LogitsCheckCost, logits_check)
     parts += _section(results / "isolation.json", IsolationCost, isolation)
     parts += _section(results / "rehearsal.json", RehearsalResult, rehearsal)
+    parts += _section(results / "soak.json", Soak, soak)
     if tried.exists():
         parts.append(tried.read_text("utf-8"))
     return "\n".join(parts).strip() + "\n"
