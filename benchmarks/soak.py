@@ -269,7 +269,7 @@ def main() -> int:
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         bundle = poisoned(place / "sound", place / "poisoned", _POISON_AT)
         FolderBoard(VirtualBoard(load_spec("rk3588")), place / "board")
-        with serving(bundle, place / "board", place / "log") as (url, server):
+        with serving(bundle, place / "board", arguments.out.with_suffix(".log")) as (url, server):
             run = Run(url, server, place / "board", seconds, words_to_poison(bundle))
             asyncio.run(run.go())
             counts = [
