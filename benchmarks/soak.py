@@ -218,9 +218,9 @@ def words_to_poison(bundle: Path) -> int:
 
 
 def metric(url: str, name: str) -> int:
-    """The sum of a counter over its labels."""
+    """A counter, named as in the page of metrics; 0 if it has not counted yet."""
     lines = httpx.get(f"{url}/metrics", timeout=30).text.splitlines()
-    return int(sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.split("{")[0].split(" ")[0] == name))
+    return int(sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.rsplit(" ", 1)[0] == name))
 
 
 def window(calls: Sequence[Call], start_s: float, end_s: float) -> SoakWindow:
@@ -274,7 +274,11 @@ def main() -> int:
             asyncio.run(run.go())
             counts = [
                 metric(url, name)
-                for name in ("chipwise_faults_total", "chipwise_engine_restarts_total", "chipwise_fallbacks_total")
+                for name in (
+                    'chipwise_faults_total{kind="nan"}',
+                    "chipwise_engine_restarts_total",
+                    "chipwise_fallbacks_total",
+                )
             ]
     calls, span = run.seen.calls, min(_WINDOW_S, seconds / 3)
     first = window(calls, min(_WARM_UP_S, seconds / 10), min(_WARM_UP_S, seconds / 10) + span)

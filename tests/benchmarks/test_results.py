@@ -17,6 +17,7 @@ from benchmarks.planted_results import PlantedDamage
 from benchmarks.repair_results import RockchipRepair
 from benchmarks.results import RESULTS, BuildTime, DecodePrefill, Drift, Rockchip, WriteMemory, load, save
 from benchmarks.serving_results import Serving
+from benchmarks.soak_results import Soak
 from benchmarks.summary import rate, ratios
 from benchmarks.verify_results import VerifyTime
 from tests.benchmarks import samples
@@ -28,7 +29,7 @@ KINDS = {
     "rockchip_decoders": RockchipDecoders, "verify_time": VerifyTime,
     "planted_damage": PlantedDamage, "serving": Serving, "telemetry_cost": TelemetryCost, "rehearsal": RehearsalResult,
     "logits_check": LogitsCheckCost, "isolation": IsolationCost, "pipeline": PipelineResult,
-    "agent_traces": AgentTraces,
+    "agent_traces": AgentTraces, "soak": Soak,
 }  # fmt: skip
 
 

@@ -25,8 +25,8 @@ _JOINT_TEXTS = 24
 # Ranges fit the texts they come from: on SmolLM2-135M 0.006 nats there are 0.014 on others.
 _MEASURED_SHARE = 3
 _FEWEST_TEXTS = 6
-# Weights are not rounded in the measurement, nor is a cache read back: the simulator read 2.4 times what was foreseen of
-# SmolLM2-135M whole, in divergence and in tokens lost.
+# Weights are not rounded in the measurement, nor is a cache read back: of SmolLM2-135M whole the simulator read 2.4
+# times what was foreseen, in divergence and in tokens lost.
 _MARGIN = 0.35
 
 

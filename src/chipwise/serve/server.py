@@ -53,6 +53,9 @@ from chipwise.serve.vocabulary import Vocabulary
 _LAST_STEP_S = 5.0
 # A slot of this many tokens suits most models and boards; longer ones are asked for.
 _DEFAULT_CONTEXT = 4096
+
+# How long requests wait for an engine's next process while another engine could answer them.
+_PATIENCE_BESIDE_FALLBACK_S = 1.0
 # What runs in the server's own process unless asked otherwise. A vendor's runtime, which may crash or hang, does not.
 _TRUSTED_ENGINES = ("onnxruntime", "null")
 
@@ -130,7 +133,9 @@ def serve(
             served = open_single_shots(bundle, embeddings, infer, threads=threads)
             run_server(served, listener, settings, announcer, keys)
             return
-        model = _model_of(bundle, slots, max_context, threads, fallback, _isolation(bundle, isolate, isolation))
+        model = _model_of(
+            bundle, slots, max_context, threads, fallback, _isolation(bundle, isolate, isolation, fallback)
+        )
         # After the language model: its engine's process, if it has one, is started with fewer threads about.
         served = open_single_shots(bundle, embeddings, infer, threads=threads)
         # What was loaded stays: the collector need not walk it between two tokens.
@@ -167,14 +172,19 @@ def open_model(
         EngineError: Its model cannot be loaded.
     """
     bundle = open_bundle(path)
-    return _model_of(bundle, n_slots, max_context, threads, fallback, _isolation(bundle, isolate, isolation))
+    return _model_of(bundle, n_slots, max_context, threads, fallback, _isolation(bundle, isolate, isolation, fallback))
 
 
-def _isolation(bundle: Bundle, isolate: bool | None, isolation: Isolation | None) -> Isolation | None:
-    """How the engine's process is kept; None if it has none of its own."""
+def _isolation(
+    bundle: Bundle, isolate: bool | None, isolation: Isolation | None, fallback: FallbackMode
+) -> Isolation | None:
+    """How the engine's process is kept; None if it has none of its own. Beside a fallback nobody waits for it."""
     if isolate is None:
         isolate = bundle.manifest.engine.name not in _TRUSTED_ENGINES
-    return (isolation or Isolation()) if isolate else None
+    kept = isolation or Isolation()
+    if bundle.manifest.fallback is not None and fallback != "off":
+        kept = replace(kept, patience_s=_PATIENCE_BESIDE_FALLBACK_S, patience_factor=0.0)
+    return kept if isolate else None
 
 
 def _model_of(

@@ -23,8 +23,7 @@ _FAILED_STARTS_UNTIL_DOWN = 2
 _LONG_WAIT_S = 5.0
 # A start may find the files out of the cache, or the board slower, than the first one did.
 _START_FACTOR = 5.0
-_PATIENCE_FACTOR = 3.0
-_LEAST_START_S = 120.0
+_LEAST_START_S = 30.0
 _END_S = 10.0
 
 _logger = logging.getLogger(__name__)
@@ -158,7 +157,7 @@ class Keeper:
         with self._changed:
             if self.facts is None:
                 took_s = up_s - started_s
-                self._patience_s = max(self._patience_s, _PATIENCE_FACTOR * took_s)
+                self._patience_s = max(self._patience_s, self._isolation.patience_factor * took_s)
                 self._start_s = max(_LEAST_START_S, _START_FACTOR * took_s)
             else:
                 self.restarts += 1

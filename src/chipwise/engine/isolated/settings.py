@@ -14,12 +14,13 @@ class Isolation:
     Attributes:
         step_timeout_s: A step that takes longer counts as a hang; None lets what steps took decide (``StepLimit``).
         start_timeout_s: How long the first start may take, self-test included.
-        patience_s: How long a restart may keep requests waiting before the engine counts as down, at least; three
-            times the first start if that is longer.
+        patience_s: How long a restart may keep requests waiting before the engine counts as down, at least.
+        patience_factor: So many times the first start, if that is longer.
         backoff: How long to wait between starts.
     """
 
     step_timeout_s: float | None = None
     start_timeout_s: float = 600.0
     patience_s: float = 30.0
+    patience_factor: float = 3.0
     backoff: BackoffRules = field(default_factory=BackoffRules)
