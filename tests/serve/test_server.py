@@ -26,13 +26,15 @@ from tests.serve.fakes import TEMPLATE, VOCAB, alone, byte_tokenizer, text_of
 OPTIONS = {"vocab_size": VOCAB}
 
 
-def write_bundle(out: Path, *, tokenizer: bool = True, created: str = "2026-01-02T03:04:05+00:00") -> Path:
-    """A bundle of the null engine."""
+def write_bundle(
+    out: Path, *, tokenizer: bool = True, created: str = "2026-01-02T03:04:05+00:00", engine: str = "null"
+) -> Path:
+    """A bundle of the null engine, or one that computes the same."""
     session = NullSession(1, 64, NullOptions(**OPTIONS))
     manifest = Manifest(
         name="tiny/null",
         target="host",
-        engine=EngineSpec("null", OPTIONS),
+        engine=EngineSpec(engine, OPTIONS if engine == "null" else {}),
         model=ModelInfo({"arch": "llama", "max_positions": 128}, "gguf", "Null", None),
         self_test=record_self_test(session, [3, 1, 4], max_tokens=3),
         created=created,
@@ -196,3 +198,15 @@ def test_threads_go_to_the_engine(bundle: Path) -> None:
     # The null engine has no threads and says so.
     with pytest.raises(InputError, match="no option 'threads'"):
         open_model(bundle, n_slots=1, max_context=64, threads=2)
+
+
+def test_a_vendors_engine_has_a_process_of_its_own_unless_asked_otherwise(tmp_path: Path, site: Path) -> None:
+    theirs, ours = write_bundle(tmp_path / "theirs", engine="hashing"), write_bundle(tmp_path / "ours")
+    asked = {"n_slots": 1, "max_context": 64, "threads": None}
+    model = open_model(theirs, **asked)
+    assert model.process is model.session
+    model.session.close()
+    # This process does not even find the engine.
+    with pytest.raises(InputError, match="no engine named 'hashing'"):
+        open_model(theirs, **asked, isolate=False)
+    assert open_model(ours, **asked).process is None

@@ -13,13 +13,13 @@ import numpy as np
 import psutil
 import pytest
 
-from chipwise.engine import Batch
+from chipwise.engine import Batch, Session
 from chipwise.engine.isolated import IsolatedEngine, IsolatedSession, Isolation
 from chipwise.engine.known_fault import explained
 from chipwise.engine.null import NullOptions, NullSession
 from chipwise.engine.restarts import Restarts
 from chipwise.engine.session import PaddedPrefill, SavesSlots
-from chipwise.errors import EngineError, EngineLostError, InputError
+from chipwise.errors import BundleError, EngineError, EngineLostError, InputError
 from tests.engine.isolated.conftest import EAGER, OpenIsolated, workers
 from tests.engine.isolated.fake_site.misbehaving import ABORT, HANG, SEGFAULT, VENDOR_ERROR, next_token
 
@@ -159,6 +159,33 @@ def test_a_start_that_fails_is_tried_again(open_isolated: OpenIsolated, tmp_path
     broken.unlink()
     until_up(session)
     session.step(batch([[1]]))
+
+
+def test_each_process_is_proven_before_it_is_used(site: Path) -> None:
+    proven: list[float] = []
+
+    def prove(session: Session) -> None:
+        proven.append(float(session.step(batch([[1, 2]])).logits.argmax()))
+        if len(proven) in (2, 3):
+            raise BundleError("the self-test failed")
+
+    isolation = Isolation(backoff=EAGER)
+    session = IsolatedEngine("misbehaving", isolation, prove).open({}, n_slots=1, max_context=8, options={})
+    try:
+        os.kill(session.pid or 0, signal.SIGKILL)
+        end = time.monotonic() + 60
+        while len(proven) < 4:
+            assert time.monotonic() < end
+            assert session.restarts == 0
+            time.sleep(0.01)
+        until_up(session)
+        assert session.restarts == 1
+    finally:
+        session.close()
+    # Two were started, found wanting, and thrown away.
+    assert len(proven) == 4
+    assert len(set(proven)) == 1
+    assert workers() == []
 
 
 def test_a_first_start_that_fails_says_why(site: Path, tmp_path: Path) -> None:
