@@ -126,16 +126,14 @@ def serve(
         EngineError: The model cannot be loaded, or the server broke.
     """
     with closing(bind(settings.host, settings.port)) as listener:
-        slots = n_slots + settings.reserved_slots + settings.parking_slots
-        bundle = open_bundle(path)
+        bundle, slots = open_bundle(path), n_slots + settings.reserved_slots + settings.parking_slots
         if holds_graph(bundle):
             _refuse_board(board)
             served = open_single_shots(bundle, embeddings, infer, threads=threads)
             run_server(served, listener, settings, announcer, keys)
             return
-        model = _model_of(
-            bundle, slots, max_context, threads, fallback, _isolation(bundle, isolate, isolation, fallback)
-        )
+        kept = _isolation(bundle, isolate, isolation, fallback)
+        model = _model_of(bundle, slots, max_context, threads, fallback, kept)
         # After the language model: its engine's process, if it has one, is started with fewer threads about.
         served = open_single_shots(bundle, embeddings, infer, threads=threads)
         # What was loaded stays: the collector need not walk it between two tokens.
