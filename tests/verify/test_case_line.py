@@ -126,6 +126,15 @@ def test_a_plain_file_takes_the_fields_too_and_is_strict(tmp_path: Path) -> None
         ({"id": "n", "prompt": "q", "dimension": "noise"}, "a case of noise names its clean twin"),
         ({"id": "n", "prompt": "q", "dimension": "logic"}, "nothing says which answer is right"),
         ({"id": "n", "prompt": "q", "exact": " "}, "exact is no text"),
+        ({"id": "n", "prompt": "q", "exact": "..."}, "exact is '...', nothing but punctuation"),
+        ({"id": "n", "prompt": "q", "exact": "\u200b"}, "exact is no text"),
+        ({"id": "n", "prompt": "q", "keywords": ["\u200b"]}, "a keyword is empty"),
+        ({"id": "n", "prompt": "q", "keywords": ["..."]}, "'...' of keywords is nothing but punctuation"),
+        ({"id": "n", "prompt": "q", "calls": {"name": "a", "arguments": "{bad"}}, "no JSON object"),
+        (
+            {"id": "n", "prompt": "q", "dimension": "logic", "expected": '{"name":"a","arguments":"{"}'},
+            "no JSON object",
+        ),
         ({"id": "n", "prompt": "q", "absent": [3]}, "absent is no list"),
         ({"id": "n\ud83d", "prompt": "q"}, "ud83d is half of a surrogate pair"),
         ({"id": "n", "prompt": "q", "expected": "\udc00"}, "udc00 is half of a surrogate pair"),
@@ -141,6 +150,21 @@ def test_a_malformed_line_is_named(tmp_path: Path, line: dict[str, Any], message
     assert "cases.jsonl:2" in str(caught.value)
     assert "\n" not in str(caught.value)
     assert caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ('{"id":"a","prompt":"q","id":"b"}', "id"),
+        ('{"id":"a","prompt":"q","json":{"on":true,"on":false}}', "on"),
+        ('{"id":"a","messages":[{"role":"user","role":"user","content":"q"}]}', "role"),
+    ],
+)
+def test_a_field_that_comes_twice_is_named(tmp_path: Path, line: str, name: str) -> None:
+    path = tmp_path / "cases.jsonl"
+    path.write_text(line)
+    with pytest.raises(QueryFileError, match=f"cases.jsonl:1: the field '{name}' comes twice"):
+        read_suite(path)
 
 
 TOOLS = [{"type": "function", "function": {"name": "turn_on", "parameters": {"type": "object"}}}]

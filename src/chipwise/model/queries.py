@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import json
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -141,12 +142,23 @@ def json_object(line: str, where: str) -> dict[str, Any]:
     """The fields of a line.
 
     Raises:
-        QueryFileError: The line is no JSON object, or holds a text that is none.
+        QueryFileError: The line is no JSON object, names a field twice, or holds a text that is none.
     """
+    twice: list[str] = []
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        names = Counter(name for name, _ in pairs)
+        twice.extend(name for name, count in names.items() if count > 1)
+        return dict(pairs)
+
     try:
-        fields = json.loads(line)
+        fields = json.loads(line, object_pairs_hook=once)
     except (ValueError, RecursionError) as e:
         raise QueryFileError(f"not JSON ({e})", where=where, remedy=f"write one object a line: {_SHAPES}") from e
+    if twice:
+        raise QueryFileError(
+            f"the field {twice[0]!r} comes twice", where=where, remedy="keep one: nothing says which is meant"
+        )
     if not isinstance(fields, dict):
         found = type(fields).__name__
         raise QueryFileError(f"a query cannot be read from {found}", where=where, remedy=f"write {_SHAPES}")

@@ -14,9 +14,9 @@ from chipwise.verify.keywords import entities, normalise
 from chipwise.verify.scoring.clock import time_of
 from chipwise.verify.scoring.condition import holds
 from chipwise.verify.scoring.quantity import quantity_of
-from chipwise.verify.scoring.requirement import Requirement
+from chipwise.verify.scoring.requirement import Requirement, bare
 from chipwise.verify.scoring.settings import DIMENSIONS, ScorerSettings
-from chipwise.verify.scoring.tool_call import call_of
+from chipwise.verify.scoring.tool_call import call_of, has_broken_arguments
 
 LABELS = ("domain", "lang", "kind")
 """Fields by which a report breaks its figures down."""
@@ -29,6 +29,8 @@ _RULE = ("values", "rule", "then", "else")
 _ALONE = ("id", "messages", "prompt", "text", "tools", "expected", "dimension", "clean", "fact", "max_tokens")
 _FIELDS = (*_ALONE, *_ASKS, *_RULE, *LABELS)
 _SHAPE = '{"id": "...", "messages": [...] or "prompt": "...", "expected": "...", "keywords": ["..."]}'
+
+_CALL = 'write {"name": "...", "arguments": {...}}'
 
 
 def case_of(fields: dict[str, Any], where: str, settings: ScorerSettings, max_tokens: int) -> Case:
@@ -113,10 +115,10 @@ def _requirement(
         asked.setdefault("keywords", _facts(fields["fact"], case, settings, where))
     if asked or dimension == "noise":
         return _asks(asked, dimension, settings, where)
-    return _by_answer(case.expected or "", dimension, settings)
+    return _by_answer(case.expected or "", dimension, settings, where)
 
 
-def _by_answer(expected: str, dimension: str, settings: ScorerSettings) -> Requirement:
+def _by_answer(expected: str, dimension: str, settings: ScorerSettings, where: str) -> Requirement:
     """What the expected answer tells: its JSON where logic is judged, else its entities."""
     same = settings.same_in(dimension)
     if dimension == "logic" and expected.lstrip().startswith(("{", "[")):
@@ -126,6 +128,8 @@ def _by_answer(expected: str, dimension: str, settings: ScorerSettings) -> Requi
             value = None
         items = value if isinstance(value, list) else [value]
         calls = tuple(call for call in map(call_of, items) if call is not None)
+        if any(map(has_broken_arguments, items)):
+            raise QueryFileError("the expected call's arguments are no JSON object", where=where, remedy=_CALL)
         if calls and len(calls) == len(items):
             return Requirement(calls=calls, same=same, rules=settings.calls)
         if value is not None:
@@ -167,15 +171,21 @@ def _asks(asked: Any, dimension: str, settings: ScorerSettings, where: str) -> R
     exact = asked.get("exact")
     if exact is not None and not (isinstance(exact, str) and normalise(exact)):
         raise QueryFileError("exact is no text", where=where, remedy='write "exact": "the whole answer"')
+    if exact is not None and not bare(exact):
+        # An empty answer would be equal to it.
+        raise QueryFileError(
+            f"exact is {exact!r}, nothing but punctuation, which does not count", where=where,
+            remedy="write the words of the whole answer",
+        )  # fmt: skip
     calls = None
     if "calls" in asked:
         listed = asked["calls"] if isinstance(asked["calls"], list) else [asked["calls"]]
+        if any(map(has_broken_arguments, listed)):
+            raise QueryFileError("a call's arguments are text that is no JSON object", where=where, remedy=_CALL)
         made = [call_of(value) for value in listed]
         calls = tuple(call for call in made if call is not None)
         if len(calls) != len(made):
-            raise QueryFileError(
-                "a call names no tool", where=where, remedy='write {"name": "...", "arguments": {...}}'
-            )
+            raise QueryFileError("a call names no tool", where=where, remedy=_CALL)
     return Requirement(
         keywords=_words(asked.get("keywords", []), "keywords", where),
         absent=_words(asked.get("absent", []), "absent", where),
@@ -211,6 +221,10 @@ def _words(value: Any, name: str, where: str) -> tuple[str, ...]:
         # It would be found in every answer.
         what = "a keyword" if name == "keywords" else f"a text of {name}"
         raise QueryFileError(f"{what} is empty", where=where, remedy="remove it")
+    if name != "absent" and (marks := next((word for word in value if not bare(word)), None)) is not None:
+        raise QueryFileError(
+            f"{marks!r} of {name} is nothing but punctuation", where=where, remedy="write what an answer must say"
+        )
     return tuple(dict.fromkeys(value))
 
 

@@ -62,6 +62,11 @@ def missing_keywords(keywords: Iterable[str], answer: str) -> tuple[str, ...]:
     )
 
 
+def as_compared(text: str) -> str:
+    """The text normalised; one with digits with its numbers written one way, too."""
+    return _with_numbers(text) if _has_digit(text) else normalise(text)
+
+
 def _has_digit(text: str) -> bool:
     return any(letter.isdigit() for letter in plain(text))
 
@@ -95,7 +100,8 @@ def _found(text: str) -> Iterator[str]:
     placed = [(time.start, text[time.start : time.end]) for time in times if time.seconds is not None]
     for match in _ENTITY.finditer(text):
         inside = any(time.start < match.end() and match.start() < time.end for time in times)
-        if not inside or match["quoted"]:
+        # What looks like a time and is none where it stands, such as the 1:02 of 1:02:03:04, is nothing to reproduce.
+        if match["quoted"] or not (inside or readings(match.group())):
             placed.append((match.start(), match.group().strip()))
     return (word for _, word in sorted(placed))
 
@@ -115,7 +121,7 @@ def _scalars(value: object) -> Iterable[str]:
 
 @lru_cache(maxsize=4096)
 def _pattern(keyword: str) -> re.Pattern[str]:
-    text = _with_numbers(keyword) if _has_digit(keyword) else normalise(keyword)
+    text = as_compared(keyword)
     quantity = _QUANTITY.fullmatch(text)
     return re.compile(_quantity_pattern(*quantity.groups()) if quantity else _literal_pattern(text))
 

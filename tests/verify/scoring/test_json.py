@@ -63,7 +63,44 @@ def test_a_value_means_itself_in_any_order(value: Any) -> None:
         ({"a": [1]}, {"a": [1, 2]}, ("a has 2 items, not 1",)),
         ({"a": [1]}, {"a": 1}, ("a is 1, not [1]",)),
         ({"v": 1e400}, {"v": "x"}, ('v is "x", not Infinity',)),
+        ({"n": 1700000000}, {"n": 1700000001}, ("n is 1700000001, not 1700000000",)),
+        ({"n": 10**18}, {"n": float(10**18)}, ()),
+        ({"n": 10**18 + 1}, {"n": float(10**18)}, (f"n is {float(10**18)!r}, not {10**18 + 1}",)),
+        ({"phone": "13800138000"}, {"phone": "13800138001"}, ('phone is "13800138001", not "13800138000"',)),
+        ({"phone": "13800138000"}, {"phone": 13800138000}, ()),
+        ({"v": "1.10"}, {"v": "1.1"}, ('v is "1.1", not "1.10"',)),
+        ({"v": "1.10"}, {"v": 1.1}, ('v is 1.1, not "1.10"',)),
+        ({"v": 1.1}, {"v": "1.10"}, ()),
+        ({"v": "1e5"}, {"v": "100000"}, ('v is "100000", not "1e5"',)),
+        ({"v": 100000}, {"v": "1e5"}, ()),
+        ({"v": 0.3}, {"v": 0.1 + 0.2}, ()),
+        ({"v": 0.3}, {"v": 0.3000001}, ("v is 0.3000001, not 0.3",)),
+        ({"v": 5.0}, {"v": 1e400}, ("v is Infinity, not 5.0",)),
+        ({"p": "5 MW"}, {"p": "5 mW"}, ('p is "5 mW", not "5 MW"',)),
+        ({"t": "零下5度"}, {"t": "5度"}, ('t is "5度", not "零下5度"',)),
+        ({"t": "零下5度"}, {"t": "-5 °C"}, ()),
     ],
 )
 def test_differences_are_named(expected: Any, found: Any, words: tuple[str, ...]) -> None:
     assert differences(expected, found) == words
+
+
+@given(st.integers(-(10**30), 10**30), st.integers(1, 1000))
+def test_whole_numbers_and_digits_are_compared_to_the_last(number: int, beside: int) -> None:
+    other = number + beside
+    assert differences(number, str(number)) == differences(str(number), number) == ()
+    for one, two in ((number, other), (str(number), str(other)), (number, str(other)), (str(number), other)):
+        assert differences(one, two) != ()
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_a_float_survives_printing(number: float) -> None:
+    assert differences(number, json.loads(json.dumps(number))) == ()
+
+
+def test_a_field_that_comes_twice_means_nothing_that_is_expected() -> None:
+    for text in ('{"p":50,"p":59}', '{"p":59,"p":50}'):
+        (value,) = json_values(text)
+        assert differences({"p": 50}, value) != ()
+        assert differences({"p": [50, 59]}, value) != ()
+    assert json_values('{"p":50,"p":50}') == ({"p": 50},)

@@ -1,10 +1,14 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from chipwise.verify.scoring.entity import USUAL
-from chipwise.verify.scoring.requirement import Requirement, same_answer
+from chipwise.verify.scoring.json_text import json_values
+from chipwise.verify.scoring.requirement import Requirement, bare, same_answer
 from chipwise.verify.scoring.tool_call import ToolCall
+from chipwise.verify.scoring.written import says_something
 
 
 def test_everything_asked_for_must_hold() -> None:
@@ -40,6 +44,51 @@ def test_what_asks_for_something() -> None:
     assert Requirement(absent=("x",)).asks
 
 
+@pytest.mark.parametrize("answer", ["", "\u200b", "\ufeff", "\ufffd" * 20, "\x00", "...", "\u3164", "。。。", "- \n"])
+def test_what_has_no_letter_and_no_digit_says_nothing(answer: str) -> None:
+    for asked in (Requirement(absent=("motorway",)), Requirement(calls=())):
+        assert asked.misses(answer) == ("says nothing",)
+
+
+def test_an_empty_list_of_calls_says_that_there_are_none() -> None:
+    assert Requirement(calls=()).misses("[]") == ()
+    assert Requirement(absent=("siren",)).misses("[]") == ("says nothing",)
+
+
+@pytest.mark.parametrize(
+    ("exact", "answer", "same"),
+    [
+        ("1.5", "1:5", False),
+        ("1.5", "1,5", False),
+        ("1.5", "15", False),
+        ("1.5", " 1.5. ", True),
+        (".5", "5", False),
+        ("5", "-5", False),
+        ("5 MW", "5 mW", False),
+        ("26", '"26"', True),
+        ("a, b", "A b!", True),
+        ("7:30", "7.30", False),
+    ],
+)
+def test_marks_inside_numbers_count(exact: str, answer: str, same: bool) -> None:
+    assert (Requirement(exact=exact).misses(answer) == ()) == same
+
+
+@given(
+    st.text(st.sampled_from("0123456789.,:"), min_size=1, max_size=8),
+    st.text(st.sampled_from("0123456789.,:"), max_size=8),
+)
+def test_numbers_are_exact_only_as_they_are_written(one: str, other: str) -> None:
+    if bare(one) == bare(other):
+        assert one.rstrip(".,:") == other.rstrip(".,:")
+
+
+@given(st.text(max_size=30))
+def test_an_answer_is_the_same_as_itself_if_it_says_anything(text: str) -> None:
+    if not json_values(text):
+        assert same_answer(text, text, USUAL) == says_something(text)
+
+
 @pytest.mark.parametrize(
     ("one", "other", "same"),
     [
@@ -51,6 +100,31 @@ def test_what_asks_for_something() -> None:
         ("light-12 failed at 7:30", "At 07:31 light-12 failed", False),
         ("yes", "no", False),
         ("", "", False),
+        ("\u200b", "\u200b", False),
+        ("...", "...", False),
+        ("turn on lamp-3", "turn off lamp-3", False),
+        ("打开3号灯", "关闭3号灯", False),
+        ("锁定3号门", "解锁3号门", False),
+        ("打开3号灯", "不要打开3号灯", False),
+        ("is 26", "is not 26", False),
+        ("It is 26.", "It isn't 26.", False),
+        ("Lamp 3 is up", "Lamp 3 is down", False),
+        ("Yes, 26", "No, 26", False),
+        ("OK, turn on lamp-3.", "Turn on the lamp-3", True),
+        ("好的，打开3号灯。", "打开3号灯了", True),
+        ("请打开3号灯", "打开三号灯", True),
+        ("请打开33号灯", "打开三十三号灯", True),
+        ("Sure, lamp-3 at 7:30 tonight", "lamp-3 at 19:30", True),
+        ("lamp-3 at 7:30", "lamp-3 at 7:30 pm", False),
+        ("turn on lamp-1, then lamp-2", "turn on lamp-2, then lamp-1", False),
+        ("lamp-3 red, fan blue", "lamp-3 blue, fan red", False),
+        ("1号灯打开2号灯关闭", "打开2号灯关闭1号灯", False),
+        ("Well 3 is dry", "3 is dry", False),
+        ("打开吧台3", "打开台3", False),
+        ("Set 26 °C", "set 78.8 °F", True),
+        ("Set 5 MW", "set 5 mW", False),
+        ("Set 5", "set -5", False),
+        ("call 13800138000", "call 13800138001", False),
     ],
 )
 def test_the_same_answer_where_no_truth_is_known(one: str, other: str, same: bool) -> None:

@@ -6,7 +6,14 @@ import json
 import pytest
 
 from chipwise.verify.domains import DOMAINS, generate
-from chipwise.verify.scoring.tool_call import CallRules, ToolCall, call_differences, call_of, calls_in
+from chipwise.verify.scoring.tool_call import (
+    CallRules,
+    ToolCall,
+    call_differences,
+    call_of,
+    calls_in,
+    has_broken_arguments,
+)
 
 LAMP = {"room": "bedroom", "percent": 50}
 CALL = ToolCall("set_brightness", LAMP)
@@ -69,6 +76,29 @@ def test_the_order_of_several_calls() -> None:
 def test_no_call_may_be_asked_for() -> None:
     assert call_differences([], "All is well.", CallRules()) == ()
     assert call_differences([], '{"tool":"siren"}', CallRules()) == ("1 tool calls, not 0",)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        '{"name":"siren","name":"lamp"}',
+        '{"function":{"name":"siren"},"function":{"name":"lamp"}}',
+        '{"tool_calls":[{"name":"siren"}],"tool_calls":[]}',
+        '{"name":"siren","arguments":"{bad"}',
+    ],
+)
+def test_a_call_that_is_broken_is_a_call(answer: str) -> None:
+    assert call_differences([], answer, CallRules()) == ("1 tool calls, not 0",)
+    for name in ("siren", "lamp"):
+        assert call_differences([ToolCall(name, {})], answer, CallRules()) != ()
+
+
+def test_broken_arguments_are_told_from_none() -> None:
+    assert has_broken_arguments({"name": "a", "arguments": "{bad"})
+    assert has_broken_arguments({"function": {"name": "a", "arguments": "[1]"}})
+    assert not has_broken_arguments({"name": "a", "arguments": ""})
+    assert not has_broken_arguments({"tool": "search", "input": "weather"})
+    assert call_of({"name": "a", "arguments": ""}) == ToolCall("a", {})
 
 
 @pytest.mark.parametrize("domain", sorted(DOMAINS))

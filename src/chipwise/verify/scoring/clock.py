@@ -20,7 +20,7 @@ _TO = r"(?:(?<=at )|(?<=by )|(?<=from )|(?<=till )|(?<=until )|(?<=around )|(?<=
 
 _FORMS = (
     re.compile(
-        rf"(?<![\d.:/])(?P<hour>\d{{1,2}}):(?P<minute>\d{{2}})(?::(?P<second>\d{{2}}))?(?![\d:]|\.\d)(?:\s*{_HALF})?"
+        rf"(?<![\d.:/])(?P<hour>\d{{1,2}}):(?P<minute>\d{{2}})(?::(?P<second>\d{{2}}))?(?!:?\d|\.\d)(?:\s*{_HALF})?"
     ),
     re.compile(rf"(?<![\d.:])(?P<hour>\d{{1,2}})\.(?P<minute>[0-5]\d)\s*{_HALF}"),
     re.compile(rf"(?<![\d.:a-z_-])(?P<hour>\d{{1,2}})\s*{_HALF}"),

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from chipwise.verify.keywords import missing_keywords, normalise
+from chipwise.verify.keywords import as_compared, missing_keywords
 from chipwise.verify.scoring.clock import time_of, times_in
 from chipwise.verify.scoring.numerals import with_digits
 from chipwise.verify.scoring.quantity import Quantity, quantities_in, quantity_of
@@ -82,9 +82,9 @@ def _holds(reading: _Reading, entity: str, same: frozenset[str]) -> bool:
 
 def same_value(one: str, other: str, same: frozenset[str] = USUAL) -> bool:
     """Whether two whole texts mean the same: equal but for width, case and spaces, or the same time or quantity."""
-    if normalise(one) == normalise(other):
+    if as_compared(one) == as_compared(other):
         return True
-    if "separator" in same and normalise(one).translate(_SEPARATORS) == normalise(other).translate(_SEPARATORS):
+    if "separator" in same and as_compared(one).translate(_SEPARATORS) == as_compared(other).translate(_SEPARATORS):
         return True
     if "time" in same:
         times = time_of(one), time_of(other)
@@ -94,4 +94,4 @@ def same_value(one: str, other: str, same: frozenset[str] = USUAL) -> bool:
         ours, theirs = (quantity_of(text, numerals="numeral" in same) for text in (one, other))
         if ours is not None and theirs is not None:
             return ours.says(theirs)
-    return "numeral" in same and normalise(with_digits(one)) == normalise(with_digits(other))
+    return "numeral" in same and as_compared(with_digits(one)) == as_compared(with_digits(other))

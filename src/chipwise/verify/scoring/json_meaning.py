@@ -6,19 +6,26 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping
+from decimal import Decimal
 from typing import Any
 
 from chipwise.verify.scoring.entity import USUAL, same_value
 
 _SHOWN = 60
+_ULPS = 4
+
+# "0042" and "1_000" are identifiers. No more digits of an exponent than a float's, lest a comparison take forever.
+_NUMBER = re.compile(r"\s*-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?\s*")
 
 
 def differences(expected: Any, found: Any, *, same: frozenset[str] = USUAL, path: str = "") -> tuple[str, ...]:
     """What differs, in words; empty if both mean the same.
 
-    Fields come in any order, and one that is null may be missing. 26, 26.0 and "26" are the same number, "true" is
-    true. Texts are the same if they differ by width, case and spaces only, or name the same time or quantity. Arrays
-    keep their order.
+    Fields come in any order, and one that is null may be missing. 26 and 26.0 are the same number, to the last digit,
+    and so is "26.0" where a number is expected; "true" is true. Where a text is expected, a number is the same if it is
+    written so: 1.1 is no "1.10". Texts are the same if they differ by width, case and spaces only, or name the same
+    time or quantity; two that are nothing but digits are the same only if they are written alike. Arrays keep their
+    order.
 
     Args:
         expected: What is right.
@@ -56,30 +63,31 @@ def _same_scalar(one: Any, other: Any, same: frozenset[str]) -> bool:
         return one is other
     if isinstance(one, bool) or isinstance(other, bool):
         return _truth(one) is not None and _truth(one) is _truth(other)
-    numbers = _number(one), _number(other)
-    if None not in numbers:
-        return math.isclose(numbers[0] or 0.0, numbers[1] or 0.0, rel_tol=1e-9, abs_tol=1e-12)
-    return isinstance(one, str) and isinstance(other, str) and same_value(one, other, same)
+    if isinstance(one, str) and isinstance(other, str):
+        if _NUMBER.fullmatch(one) and _NUMBER.fullmatch(other):
+            # 1.10 and 1.1 may be versions, 13800138000 is a telephone's.
+            return one.strip() == other.strip()
+        return same_value(one, other, same)
+    if isinstance(one, str):
+        return isinstance(other, (int, float)) and one.strip() == json.dumps(other)
+    if isinstance(other, str):
+        return isinstance(one, (int, float)) and _NUMBER.fullmatch(other) is not None and _exact(one) == _exact(other)
+    if isinstance(one, float) and isinstance(other, float):
+        # What printing and reading may change.
+        near = _ULPS * math.ulp(max(abs(one), abs(other)))
+        return one == other or (math.isfinite(near) and abs(one - other) <= near)
+    return isinstance(one, (int, float)) and isinstance(other, (int, float)) and one == other
+
+
+def _exact(value: float | str) -> Decimal:
+    """A number to the last digit it is written with."""
+    return Decimal(repr(value) if isinstance(value, float) else value)
 
 
 def _truth(value: Any) -> bool | None:
     if isinstance(value, bool):
         return value
     return {"true": True, "false": False}.get(value.strip().casefold()) if isinstance(value, str) else None
-
-
-_NUMBER = re.compile(r"\s*-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?\s*")
-
-
-def _number(value: Any) -> float | None:
-    # "0042" and "1_000" are identifiers.
-    if isinstance(value, str) and not _NUMBER.fullmatch(value):
-        return None
-    try:
-        number = float(value)
-    except (TypeError, ValueError, OverflowError):
-        return None
-    return number if math.isfinite(number) else None
 
 
 def _shown(value: Any) -> str:

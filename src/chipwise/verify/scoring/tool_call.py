@@ -10,7 +10,7 @@ from typing import Any
 from chipwise.verify.keywords import normalise
 from chipwise.verify.scoring.entity import USUAL
 from chipwise.verify.scoring.json_meaning import differences
-from chipwise.verify.scoring.json_text import json_values
+from chipwise.verify.scoring.json_text import json_values, twice_kept
 
 _NAMES = ("tool", "name", "tool_name", "action", "function")
 _ARGUMENTS = ("arguments", "parameters", "args", "input")
@@ -52,9 +52,14 @@ def call_of(value: Any) -> ToolCall | None:
     inner = value.get("function")
     if isinstance(inner, Mapping):
         return call_of(inner)
+    if isinstance(inner, tuple):
+        return ToolCall("two functions in one call", {})
     for name in _NAMES:
         if isinstance(value.get(name), str):
             break
+        if isinstance(value.get(name), tuple):
+            # Named twice: no tool is called so, but a call it is.
+            return ToolCall(" and ".join(map(str, value[name])), {})
     else:
         return None
     for key in _ARGUMENTS:
@@ -64,10 +69,23 @@ def call_of(value: Any) -> ToolCall | None:
     return ToolCall(value[name], {key: item for key, item in value.items() if key != name and item is not None})
 
 
+def has_broken_arguments(value: Any) -> bool:
+    """Whether a call's arguments are text that is no JSON object: an answer may hold such, no truth can."""
+    if not isinstance(value, Mapping):
+        return False
+    inner = value.get("function")
+    if isinstance(inner, Mapping):
+        return has_broken_arguments(inner)
+    return any(isinstance(value.get(key), str) and _object(value[key]) is None for key in ("arguments", "parameters"))
+
+
 def _object(value: Any) -> Mapping[str, Any] | None:
     if isinstance(value, str):
+        if not value.strip():
+            # A call without arguments, as some servers write it.
+            return {}
         try:
-            value = json.loads(value)
+            value = json.loads(value, object_pairs_hook=twice_kept)
         except (ValueError, RecursionError):
             return None
     return value if isinstance(value, Mapping) else None
@@ -81,6 +99,8 @@ def calls_in(text: str) -> tuple[ToolCall, ...]:
 def _calls(value: Any) -> Iterable[ToolCall]:
     if isinstance(value, Mapping) and isinstance(value.get("tool_calls"), list):
         value = value["tool_calls"]
+    elif isinstance(value, Mapping) and isinstance(value.get("tool_calls"), tuple):
+        return [ToolCall("two lists of calls", {})]
     found = (call_of(item) for item in (value if isinstance(value, list) else [value]))
     return [call for call in found if call is not None]
 
