@@ -50,3 +50,29 @@ def test_a_draft_from_a_log(tmp_path: Path) -> None:
 def test_a_log_without_questions() -> None:
     with pytest.raises(QueryFileError, match="no query ends in a user's message"):
         draft_lines(LOG[-1:], "home", 40)
+
+
+def test_what_the_log_is_short_of_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    lines = draft_lines(LOG, "home", 40, record_lines=20)
+    assert len(lines) < 40
+    (said,) = caplog.messages
+    assert said.startswith("3 of 10 keyword cases: the log has no more queries with entities; 5 of 10 noise cases")
+    caplog.clear()
+    full = [Query(prompt=f"Set lamp-{i} to {i} percent.") for i in range(10)]
+    assert len(draft_lines(full, "home", 40, record_lines=20)) == 40
+    assert caplog.messages == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "keywords"),
+    [
+        ("把冰箱设为零下5度", ["-5"]),
+        ("Set the freezer to minus 18 degrees", ["-18"]),
+        ("今晚七点半打开3号灯", ["今晚七点半", "3"]),
+        ("Wake me at 5 pm", ["5 pm"]),
+        ("Pour 1,500 ml", ["1,500"]),
+    ],
+)
+def test_keywords_keep_what_a_number_means(asked: str, keywords: list[str]) -> None:
+    line = next(iter(draft_lines([Query(prompt=asked)], "home", 40, record_lines=20)))
+    assert line["keywords"] == keywords

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -12,6 +13,8 @@ from chipwise.verify.domains.noise import language
 from chipwise.verify.domains.suite_lines import CASES, RECORD_LINES, Line, domain_lines, noisy_lines
 from chipwise.verify.keywords import entities
 from chipwise.verify.scoring.quantity import quantity_of
+
+_logger = logging.getLogger(__name__)
 
 _NUMBER = re.compile(r"-?[\d,.]*\d")
 _SCALED = re.compile("[百千万亿]")
@@ -31,7 +34,8 @@ def draft_lines(
 
     A query's entities (identifiers, times, numbers, what is quoted) become the keywords of its case; where a logged
     conversation ends in the assistant's answer, the entities of that, which is then expected. A query without any is
-    the clean twin of a noisy one, which must get the same answer.
+    the clean twin of a noisy one, which must get the same answer. Where the log has too few queries for either, the
+    suite is smaller, and a warning says by how much.
 
     Args:
         queries: The log.
@@ -53,6 +57,8 @@ def draft_lines(
     told = [line for line in logged if line["keywords"]][:share]
     open_ones = [line for line in logged if not line["keywords"]][: max(0, share - len(told))]
     noisy = list(noisy_lines([*told, *open_ones], share, seed))
+    if short := _short(len(told), len(noisy), share):
+        _logger.warning(short)
     twins = {line["clean"] for line in noisy}
     return [
         *told,
@@ -60,6 +66,16 @@ def draft_lines(
         *(line for line in generated if line["dimension"] in _FROM_DOMAIN),
         *noisy,
     ]
+
+
+def _short(told: int, noisy: int, share: int) -> str:
+    """What the log had too few queries for, in a line; empty if it had enough."""
+    missing = []
+    if told < share:
+        missing.append(f"{told} of {share} keyword cases: the log has no more queries with entities")
+    if noisy < share:
+        missing.append(f"{noisy} of {share} noise cases: the log has no more queries")
+    return "; ".join(missing)
 
 
 def _logged(queries: Sequence[Query], domain: str) -> Iterator[Line]:

@@ -89,6 +89,8 @@ def test_samples_of_lm_evaluation_harness(tmp_path: Path) -> None:
     [
         {"question": "Warm?", "choices": ["ice", "fire"], "answer": 1},
         {"question": "Warm?", "choices": ["ice", "fire"], "answer": "B"},
+        {"question": "Warm?", "choices": ["ice", "fire"], "answer": "1"},
+        {"question": "Warm?", "choices": ["ice", "fire"], "answer": "(b)"},
         {"question": "Warm?", "choices": ["ice", "fire"], "answer": "fire"},
         {"question": "Warm?", "choices": {"text": ["ice", "fire"], "label": ["1", "2"]}, "answerKey": "2"},
         {
@@ -153,3 +155,44 @@ def test_wild_lines_make_a_case_or_none(fields: dict[str, Any], messages: list[d
     for wild in (fields, {"messages": messages}, {"messages": [*messages, *ASK], "choices": [{"message": fields}]}):
         for made in (chat_case(wild), lm_eval_case(wild)):
             assert made is None or "messages" in made or "prompt" in made
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"question": "Warm?", "choices": ["ice", "fire"], "answer": "2"},
+        {"question": "Warm?", "choices": ["ice", "fire"], "answer": "coal"},
+        {"question": "Warm?", "choices": ["fire"], "answer": "fire"},
+        {"messages": [*ASK, {**CALLED, "tool_calls": [{"function": {"name": "a", "arguments": "{bad"}}]}]},
+        {"messages": [*ASK, {**CALLED, "tool_calls": [CALL, {"function": {"arguments": "{}"}}]}]},
+    ],
+)
+def test_what_cannot_be_told_makes_no_case(row: dict[str, Any]) -> None:
+    assert (chat_case(row) if "messages" in row else lm_eval_case(row)) is None
+
+
+def test_no_name_that_is_made_is_one_of_the_lines_own(tmp_path: Path) -> None:
+    row = {"messages": [*ASK, SAID]}
+    found = cases(tmp_path, {"id": "line-2", **row}, row, {"id": "line-2", **row}, {"id": "line-3", **row})
+    assert list(found) == ["line-2", "line-2-again", "line-3-again", "line-3"]
+
+
+def test_what_no_suite_may_hold_is_named_by_the_line_it_comes_from(tmp_path: Path) -> None:
+    path = tmp_path / "theirs.jsonl"
+    for bad in (
+        {"messages": [{"role": "user", "content": "q"}, SAID], "tools": [{"name": 3}]},
+        {"question": "q", "answer": "..."},
+    ):
+        path.write_text("\n" + json.dumps(bad), encoding="utf-8")
+        with pytest.raises(QueryFileError, match=r"theirs\.jsonl:2: "):
+            import_cases(path)
+    path.write_text('{"question": "q", "answer": "a", "answer": "b"}', encoding="utf-8")
+    with pytest.raises(QueryFileError, match=r"theirs\.jsonl:1: the field 'answer' comes twice"):
+        import_cases(path)
+
+
+def test_an_answers_time_is_its_keyword(tmp_path: Path) -> None:
+    (case,) = cases(tmp_path, {"messages": [*ASK, {"role": "assistant", "content": "7 at 5 pm"}]}).values()
+    assert case.keywords == ("7", "5 pm")
+    assert case.misses("7 at 17:00") == ()
+    assert case.misses("7 at 5 am") == ("5 pm",)

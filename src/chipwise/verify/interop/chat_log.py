@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from chipwise.verify.keywords import entities
-from chipwise.verify.scoring.tool_call import ToolCall, call_of
+from chipwise.verify.scoring.tool_call import ToolCall, call_of, has_broken_arguments
 
 Line = dict[str, Any]
 
@@ -21,7 +21,8 @@ def chat_case(fields: Mapping[str, Any]) -> Line | None:
     """The case of a line: the conversation up to its last answer, which is what is expected.
 
     An answer that calls tools makes a case of logic: the calls are compared by meaning. Other answers are judged by
-    their entities; one without any leaves its case unscored. None for a line without a user's message or an answer.
+    their entities; one without any leaves its case unscored. None for a line without a user's message or an answer, or
+    with calls that cannot be read.
     """
     messages = _messages(fields)
     if messages is None:
@@ -35,6 +36,8 @@ def chat_case(fields: Mapping[str, Any]) -> Line | None:
     if tools := _tools(fields):
         line["tools"] = tools
     text, calls = _text(answer.get("content")), _calls(answer)
+    if calls is None:
+        return None
     if calls:
         made = [{"name": call.name, "arguments": dict(call.arguments)} for call in calls]
         return {**line, "dimension": "logic", "calls": made, "expected": json.dumps(made, ensure_ascii=False)}
@@ -76,10 +79,16 @@ def _answer(fields: Mapping[str, Any]) -> Line | None:
     return None
 
 
-def _calls(answer: Mapping[str, Any]) -> list[ToolCall]:
-    """The calls of an answer, those that name a tool; the older field for one call counts, too."""
-    called = answer.get("tool_calls") or [answer.get("function_call")]
-    return [made for made in map(call_of, called if isinstance(called, list) else []) if made is not None]
+def _calls(answer: Mapping[str, Any]) -> list[ToolCall] | None:
+    """The calls of an answer; None if one of them names no tool or has arguments that are no JSON object.
+
+    The older field for one call counts, too.
+    """
+    called = answer.get("tool_calls") or answer.get("function_call") or []
+    listed = called if isinstance(called, list) else [called]
+    made = [call_of(value) for value in listed]
+    read = [call for call in made if call is not None]
+    return read if len(read) == len(listed) and not any(map(has_broken_arguments, listed)) else None
 
 
 def _plain(message: Mapping[str, Any]) -> Line:

@@ -23,14 +23,16 @@ def is_lm_eval(fields: Mapping[str, Any]) -> bool:
 def lm_eval_case(fields: Mapping[str, Any]) -> Line | None:
     """The case of a line; None if it has no question or no answer that one can look for.
 
-    Of several choices the letters are asked for, and the whole answer must be the right one. Free answers must hold
-    the target: of a worked solution (gsm8k) its result.
+    Of several choices the letters are asked for, and the whole answer must be the right one: named by its letter, its
+    text, or its index from 0, as a number or in digits. Choices of which none is told make no case. Free answers must
+    hold the target: of a worked solution (gsm8k) its result.
     """
     if _is_sample(fields):
         doc = fields["doc"]
         made = _of_choices(doc) if isinstance(doc, Mapping) else None
         return made or _of_sample(fields)
-    return _of_choices(fields) or _of_question(fields)
+    # Without its choices the question would ask for something else.
+    return _of_choices(fields) if fields.get("choices") else _of_question(fields)
 
 
 def _is_sample(fields: Mapping[str, Any]) -> bool:
@@ -65,7 +67,8 @@ def _of_choices(doc: Mapping[str, Any]) -> Line | None:
     question, choices, answer = _first(doc, _QUESTIONS), doc.get("choices"), _first(doc, _ANSWERS)
     labels: Sequence[Any] = _LETTERS
     if isinstance(choices, Mapping):
-        labels, choices = choices.get("label") or _LETTERS, choices.get("text")
+        named, choices = choices.get("label"), choices.get("text")
+        labels = named if isinstance(named, list) and named else _LETTERS
     if not isinstance(question, str) or not isinstance(choices, list) or not 2 <= len(choices) <= len(_LETTERS):
         return None
     at = _index(answer, choices, labels)
@@ -85,6 +88,18 @@ def _index(answer: Any, choices: Sequence[Any], labels: Sequence[Any]) -> int | 
     for options in (known, list(choices)):
         if answer in options:
             return options.index(answer)
+    if not isinstance(answer, str):
+        return None
+    letter = answer.strip().strip("().:").upper()
+    if letter in known:
+        return known.index(letter)
+    if (
+        known == list(_LETTERS[: len(choices)])
+        and letter.isascii()
+        and letter.isdecimal()
+        and int(letter) < len(choices)
+    ):
+        return int(letter)
     return None
 
 
