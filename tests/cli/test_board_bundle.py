@@ -55,8 +55,10 @@ def test_a_decoder_is_neither_served_nor_verified(
     assert f"engine     {engine}" in capsys.readouterr().out
 
 
-def test_a_plain_graph_is_shown_and_not_served(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_plain_graph_is_shown_here_and_served_on_its_board(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     bundle = write_graph_bundle(tmp_path / "b")
     assert main(["inspect", str(bundle)]) == 0
     assert "engine     rknn (toolkit_version=2.5.0)" in capsys.readouterr().out
-    assert "no tokenizer" in _fails(capsys, "serve", str(bundle))
+    assert f"the engine 'rknn' {NO_BOARD}" in _fails(capsys, "serve", str(bundle))

@@ -24,6 +24,10 @@ from tests.serve.fakes import alone, byte_tokenizer, text_of
 from tests.serve.live import Live, live
 from tests.serve.test_server import command, write_bundle
 
+# Each starts processes of its own, which import the engine anew.
+pytestmark = pytest.mark.slow
+
+
 HANG_S = 2.0
 TOKENS = 60
 

@@ -23,6 +23,9 @@ from chipwise.errors import BundleError, EngineError, EngineLostError, InputErro
 from tests.engine.isolated.conftest import EAGER, OpenIsolated, workers
 from tests.engine.isolated.fake_site.misbehaving import ABORT, HANG, SEGFAULT, VENDOR_ERROR, next_token
 
+# Each starts processes of its own, which import the engine anew.
+pytestmark = pytest.mark.slow
+
 
 def batch(tokens: list[list[int]], past: int = 0, slot: int = 0, **fields) -> Batch:
     return Batch(slot, np.array(tokens), np.full(len(tokens), past), **fields)
@@ -212,6 +215,7 @@ def test_engines_of_boards_say_what_they_say_in_this_process(name: str) -> None:
 PARENT = """
 import numpy as np, time
 from chipwise.engine.isolated import IsolatedEngine
+
 session = IsolatedEngine("null").open({}, n_slots=1, max_context=8, options={})
 print(session.pid, flush=True)
 time.sleep(3600)

@@ -17,6 +17,10 @@ from tests.engine.isolated.conftest import site, workers
 from tests.engine.rkllm.conftest import WriteModel
 from tests.engine.rkllm.oracle import logits
 
+# Each starts processes of its own, which import the engine anew.
+pytestmark = pytest.mark.slow
+
+
 __all__ = ["site"]
 
 FATAL = 13
