@@ -24,7 +24,7 @@ class DecoderBuild:
         chip: The target.
         recipe: Bits of weights and activations.
         repaired: Whether chipwise might change weights and keep tensors in float16.
-        passed: Whether the gate held.
+        outcome: What the gate said: ``pass``, ``fail``, or ``unclear`` for want of cases.
         cases: Prompts answered in the simulator.
         exact: Share of the suite's cases answered right; None without a suite.
         exact_reference: The same of the model in float32.
@@ -41,7 +41,7 @@ class DecoderBuild:
     chip: str
     recipe: str
     repaired: bool
-    passed: bool
+    outcome: str
     cases: int
     exact: float | None
     exact_reference: float | None
@@ -82,7 +82,7 @@ def rockchip_decoders(result: RockchipDecoders) -> list[str]:
 
 def _row(build: DecoderBuild) -> str:
     exact = "" if build.exact is None else f"{build.exact:.1%} ({build.exact_reference or 0:.1%})"
-    gate = "passed" if build.passed else "**failed**"
+    gate = {"pass": "passed", "unclear": "not enough cases"}.get(build.outcome, "**failed**")
     return (
         f"| {build.model} | {build.chip} | {build.recipe} | {'yes' if build.repaired else 'no'} | {gate} "
         f"| {build.cases} | {exact} | {build.kl_mean_nats:.3g} | {build.top1_agreement:.1%} "

@@ -85,7 +85,7 @@ def _read(wanted: Wanted, report: Report, size_bytes: int) -> DecoderBuild:
         chip=wanted.chip,
         recipe=wanted.recipe,
         repaired=wanted.repaired,
-        passed=report.outcome != "fail",
+        outcome=report.outcome,
         cases=len(quality.cases),
         exact=None if exact is None else exact.candidate,
         exact_reference=None if exact is None else exact.reference,
