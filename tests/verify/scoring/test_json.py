@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -79,6 +80,8 @@ def test_a_value_means_itself_in_any_order(value: Any) -> None:
         ({"p": "5 MW"}, {"p": "5 mW"}, ('p is "5 mW", not "5 MW"',)),
         ({"t": "零下5度"}, {"t": "5度"}, ('t is "5度", not "零下5度"',)),
         ({"t": "零下5度"}, {"t": "-5 °C"}, ()),
+        ({"n": 1}, {"n": True}, ("n is true, not 1",)),
+        ({"s": "x " * 1000}, {"s": "X  " * 1000}, ()),
     ],
 )
 def test_differences_are_named(expected: Any, found: Any, words: tuple[str, ...]) -> None:
@@ -104,3 +107,12 @@ def test_a_field_that_comes_twice_means_nothing_that_is_expected() -> None:
         assert differences({"p": 50}, value) != ()
         assert differences({"p": [50, 59]}, value) != ()
     assert json_values('{"p":50,"p":50}') == ({"p": 50},)
+
+
+@pytest.mark.parametrize("text", ["5 min", "5 h", "10 km/h", "72 °F", "30%", "-5 °C", "5 kg"])
+def test_a_unit_is_neither_dropped_nor_added(text: str) -> None:
+    bare = re.match("-?[0-9]+", text)
+    assert bare is not None
+    assert differences({"x": text}, {"x": bare[0]}) != ()
+    assert differences({"x": bare[0]}, {"x": text}) != ()
+    assert differences({"x": text}, {"x": f"{text} "}) == ()

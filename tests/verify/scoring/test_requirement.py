@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import json
+import time
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -68,6 +72,22 @@ def test_an_empty_list_of_calls_says_that_there_are_none() -> None:
         ("26", '"26"', True),
         ("a, b", "A b!", True),
         ("7:30", "7.30", False),
+        ("B", "B)", True),
+        ("B", "(B).", True),
+        ("B", "**B**", True),
+        ("B", "B+", False),
+        ("B", "BC", False),
+        ("A", "A*", False),
+        ("5", "~5", False),
+        ("5", "5%", False),
+        ("good", "good :(", False),
+        ("灯已打开", "灯已打开~", True),
+        ("灯已打开", "灯已打开～", True),
+        ("灯已打开", "“灯已打开”", True),
+        ("灯已打开", "「灯已打开。」", True),
+        ("灯已打开", "（灯已打开）", True),
+        ("B", "<think>A</think>\nB", True),
+        ("A", "<think>A</think>\nB", False),
     ],
 )
 def test_marks_inside_numbers_count(exact: str, answer: str, same: bool) -> None:
@@ -125,7 +145,87 @@ def test_an_answer_is_the_same_as_itself_if_it_says_anything(text: str) -> None:
         ("Set 5 MW", "set 5 mW", False),
         ("Set 5", "set -5", False),
         ("call 13800138000", "call 13800138001", False),
+        ("The fan is on [1]", "The fan is off [1]", False),
+        ("The fan is on [1]", "the fan is on [1].", True),
+        ("- [ ] door locked", "- [ ] door unlocked", False),
+        ("- [ ] door locked", "- [x] door locked", False),
+        ('turn on fan {"a":1}', 'turn off fan {"a":1}', False),
+        ('At 7:30 {"a":1}', '{"a":1} at 7:30', True),
+        ('At 7:30 {"a":1} {"a":2}', '{"a":2} at 7:30 {"a":1}', False),
+        ('No: {"a":1}', '{"a":1}', False),
+        ('```json\n{"a":1}\n```', '{"a":1.0}', True),
+        ('<tool_call>{"a":1}</tool_call>', '{"a":1}', True),
+        ('{"a":"5 min"}', '{"a":"5"}', False),
+        ('{"a":1', '{"a":2', False),
+        ("[]", "[]", True),
+        ("5 MB", "5 Mb", False),
+        ("5 MB/s", "5 Mb/s", False),
+        ("5 Mbps", "5 MBps", False),
+        ("5 MWh", "5 mWh", False),
+        ("5 mHz", "5 mPa", False),
+        ("5 Minutes", "5 minutes", True),
+        ("门已锁 ✅", "门已锁 ❌", False),
+        ("门已锁 ✅", "门已锁 ✅。", True),
+        ("left →", "left ←", False),
+        ("a ≤ 5", "a ≥ 5", False),
+        ("<think>on or off?</think>fan on", "fan on", True),
+        ("<think>the fan is on</think>", "<think>the fan is on</think>", False),
     ],
 )
 def test_the_same_answer_where_no_truth_is_known(one: str, other: str, same: bool) -> None:
     assert same_answer(one, other, USUAL) == same == same_answer(other, one, USUAL)
+
+
+@pytest.mark.parametrize("part", ["\n", " ", ", ", "今晚7点", "[[1,", '{"a":[', "5 ", "a ", "7:30 ", "[1] "])
+def test_long_answers_are_compared_in_time(part: str) -> None:
+    text = "on" + part * (100_000 // len(part))
+    began = time.perf_counter()
+    assert not same_answer(f"{text}x", f"{text}y", USUAL)
+    assert same_answer(text, text, USUAL)
+    assert not same_answer(*(json.dumps({"a": text + end}) for end in "xy"), USUAL)
+    assert Requirement(exact="on").misses(f"{text}x") != ()
+    assert time.perf_counter() - began < 5
+
+
+@pytest.mark.parametrize(
+    ("expected", "answer", "same"),
+    [
+        ({"a": 1}, '{"a":1} {"a":2}', False),
+        ({"a": 1}, '{"a":2} {"a":1}', False),
+        ({"a": 1}, '{"a":1} or {"a":1.0}', True),
+        ({"a": 1}, 'See note [1]: {"a":1}', True),
+        ({"a": 1}, '[1] {"a":1}', False),
+        ({"a": 1}, '{"a":1}, {"a":', False),
+        ({"a": 1}, '[{"a":1}', False),
+        ({"a": 1}, '{"a":true,"a":1}', False),
+        ({"a": 1}, '<think>{"a":2}</think>{"a":1}', True),
+        ({"a": 1}, '<think>{"a":1}</think>{"a":2}', False),
+        ([1], "It is [1].", True),
+        ([], "[]", True),
+        (5, "5", True),
+        (5, " 5.0\n", True),
+        (5, "6", False),
+        (5, "[5]", False),
+        (5, "it is 5", False),
+        (5, "```json\n5\n```", True),
+        ("on", '"On"', True),
+        ("on", '"off"', False),
+        (True, "true", True),
+        (True, "1", False),
+        (1, "true", False),
+        (None, "null", True),
+        (None, "0", False),
+        (None, "", False),
+    ],
+)
+def test_json_of_an_answer(expected: Any, answer: str, same: bool) -> None:
+    assert (Requirement(json=(expected,), same=USUAL).misses(answer) == ()) == same
+
+
+def test_what_was_thought_is_no_answer() -> None:
+    assert Requirement(("lamp",)).misses("<think>lamp</think>fan") == ("lamp",)
+    assert Requirement(absent=("siren",)).misses("<think>no siren</think>fan") == ()
+    assert Requirement(absent=("siren",)).misses("no siren</think>fan") == ()
+    assert Requirement(absent=("siren",)).misses("<think>Let me") == ("says nothing",)
+    assert Requirement(calls=()).misses('<think>{"tool":"a"}</think>Nothing to do.') == ()
+    assert Requirement(calls=(ToolCall("a", {}),)).misses('<think>{"tool":"a"}</think>Nothing to do.') != ()

@@ -110,3 +110,59 @@ def test_answers_of_the_domains_mean_themselves_only(domain: str) -> None:
             call_differences(wanted, json.dumps(json.loads(one.expected), indent=1, sort_keys=True), CallRules()) == ()
         )
         assert (call_differences(wanted, other.expected, CallRules()) == ()) == (one.expected == other.expected)
+
+
+FAN = '{"name":"turn_on","arguments":{"device":"fan"}'
+
+
+@pytest.mark.parametrize(
+    ("answer", "right"),
+    [
+        (FAN + "}", True),
+        (FAN + ',"id":"call_1","type":"function"}', True),
+        (FAN + ',"device":"fan"}', True),
+        (FAN + ',"device":"lamp"}', False),
+        (FAN + ',"action":"turn_off"}', False),
+        (FAN + ',"action":"turn_on"}', True),
+        (FAN + ',"parameters":{"device":"lamp"}}', False),
+        (FAN + ',"parameters":{"device":"fan"}}', True),
+        (FAN + ',"function":{"name":"turn_off","arguments":{"device":"fan"}}}', False),
+        (FAN + ',"tool_calls":[]}', False),
+        (FAN + ',"reason":"asked"}', True),
+        ('{"tool":"turn_on","name":"turn_off","arguments":{"device":"fan"}}', False),
+        ('{"tool":"turn_on","device":"fan","name":"turn_off"}', False),
+        ('{"function":' + FAN + '},"name":"turn_off"}', False),
+        ("[" + FAN + '},{"name":"turn_off",', False),
+        (FAN + "} and " + FAN, False),
+        (FAN + '} {"then":[' + FAN + "}]}", False),
+        (FAN + "} for {room} [max]", True),
+        ('{"role":"assistant","content":null,"tool_calls":[' + FAN + "}]}", True),
+        ('{"actions":[' + FAN + "}]}", False),
+    ],
+)
+def test_nothing_beside_a_call_may_contradict_it(answer: str, right: bool) -> None:
+    wanted = [ToolCall("turn_on", {"device": "fan"})]
+    assert (call_differences(wanted, answer, CallRules(ignore=frozenset({"reason"}))) == ()) == right
+
+
+@pytest.mark.parametrize(
+    ("answer", "none"),
+    [
+        ("[]", True),
+        ("<tool_call>[]</tool_call>", True),
+        ('{"status":"ok"}', True),
+        ('{"tool_calls":[]}', True),
+        ("Set {room} to [max]", True),
+        ("<tool_call>" + FAN, False),
+        ("<tool_call>turn_on", False),
+        ('{"actions":[' + FAN + "}]}", False),
+        ('{"response":{"tool":"turn_on","device":"fan"}}', False),
+        ('{"x":{"tool_calls":[' + FAN + "}]}}", False),
+        ('{"tool_calls":' + FAN + "}}", False),
+        ('{"a":' * 900 + FAN + "}" * 901, False),
+        ("[[" + FAN + "}]]", False),
+        ("{'name': 'turn_on'}", False),
+    ],
+)
+def test_a_call_is_seen_wherever_it_stands(answer: str, none: bool) -> None:
+    assert (call_differences([], answer, CallRules()) == ()) == none

@@ -13,6 +13,8 @@ from chipwise.verify.scoring.entity import USUAL, same_value
 
 _SHOWN = 60
 _ULPS = 4
+# Longer texts name no time and no quantity.
+_LONGEST = 1024
 
 # "0042" and "1_000" are identifiers. No more digits of an exponent than a float's, lest a comparison take forever.
 _NUMBER = re.compile(r"\s*-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?\s*")
@@ -24,8 +26,8 @@ def differences(expected: Any, found: Any, *, same: frozenset[str] = USUAL, path
     Fields come in any order, and one that is null may be missing. 26 and 26.0 are the same number, to the last digit,
     and so is "26.0" where a number is expected; "true" is true. Where a text is expected, a number is the same if it is
     written so: 1.1 is no "1.10". Texts are the same if they differ by width, case and spaces only, or name the same
-    time or quantity; two that are nothing but digits are the same only if they are written alike. Arrays keep their
-    order.
+    time or quantity, with its unit; two that are nothing but digits are the same only if they are written alike. Arrays
+    keep their order.
 
     Args:
         expected: What is right.
@@ -67,7 +69,10 @@ def _same_scalar(one: Any, other: Any, same: frozenset[str]) -> bool:
         if _NUMBER.fullmatch(one) and _NUMBER.fullmatch(other):
             # 1.10 and 1.1 may be versions, 13800138000 is a telephone's.
             return one.strip() == other.strip()
-        return same_value(one, other, same)
+        if max(len(one), len(other)) > _LONGEST:
+            return one.casefold().split() == other.casefold().split()
+        # Neither may leave out a unit that the other has.
+        return same_value(one, other, same) and same_value(other, one, same)
     if isinstance(one, str):
         return isinstance(other, (int, float)) and one.strip() == json.dumps(other)
     if isinstance(other, str):

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from chipwise.verify.scoring.clock import readings
+from chipwise.verify.scoring.json_text import PLACE
 from chipwise.verify.scoring.numerals import with_digits
 from chipwise.verify.scoring.quantity import Quantity, placed_quantities
 from chipwise.verify.scoring.written import plain, with_case_marks, with_signs
@@ -18,9 +19,14 @@ _LEAD = re.compile(
 _TAIL = re.compile(r"[了吧呢啊呀](?=\s*(?:[,.!?;。]|$))")
 _ARTICLE = re.compile(r"(?<![\w-])(?:[Tt]he|[Aa]n|a|[Pp]lease)(?![\w-]|\s?[0-9])")
 
-_WORD = re.compile(r"[a-z0-9_]+(?:[.'/:-][a-z0-9_]+)*|[^\W_]|[%°+*/<>=#&@$€£¥\ue000]|(?<![a-z0-9])-(?=[0-9])")
+# Arrows, signs of mathematics, ticks, crosses and emoji say something.
+_SYMBOL = "%°+*/<>=#&@$€£¥±×÷^|\u2190-\u22ff\u2300-\u27bf\u2900-\u2bff\U0001f000-\U0001faff\ue000\ue001"
+_WORD = re.compile(rf"[a-z0-9_]+(?:[.'/:-][a-z0-9_]+)*|[^\W_]|[{_SYMBOL}]|(?<![a-z0-9])-(?=[0-9])")
+_BYTES_A_SECOND = re.compile(r"(?<=[0-9])(\s?[kKMGT]i?)B(?=/s)")
+_SPACES = re.compile(r"\s+")
 _ZEROS = re.compile(r"(?<![\d.])(\d+)(?:\.0+|(\.\d*?[1-9])0+)(?![\d.])")
 _DIGIT = re.compile("[0-9]")
+_DIGITS = re.compile("-?[0-9][0-9.,]*")
 # Where one of these is said, the order of the words tells what it belongs to.
 _NEGATION = re.compile(
     r"(?<![a-z])(?:not|no|never|none|neither|nor|without|cannot|instead|but|except|than|if|unless|[a-z]+n't)(?![a-z])"
@@ -55,9 +61,20 @@ def same_words(one: str, other: str, same: frozenset[str]) -> bool:
         return True
     values = [token for token in ours if _DIGIT.search(token)]
     kinds = [token.partition(":")[0] if token.startswith(("time:", "value:")) else "" for token in values]
-    if not values or len(set(kinds)) != len(kinds) or _order_counts(one) or _order_counts(other):
+    if (
+        not values
+        or len(set(kinds)) != len(kinds)
+        or ours.count(PLACE) > 1
+        or _order_counts(one)
+        or _order_counts(other)
+    ):
         return False
     return any(ours[i:] + ours[:i] == theirs for i in range(1, len(ours)))
+
+
+def bytes_apart(text: str) -> str:
+    """The text with the B of 5 MB/s as a word, as ``with_case_marks`` marks that of 5 Mb/s."""
+    return _BYTES_A_SECOND.sub(r"\1byte", text)
 
 
 def _order_counts(text: str) -> bool:
@@ -69,7 +86,8 @@ def _order_counts(text: str) -> bool:
 
 def _tokens(text: str, same: frozenset[str]) -> Iterator[str]:
     """Words in order, each time and quantity as what it means."""
-    text = _ARTICLE.sub(" ", _TAIL.sub("", _LEAD.sub(" ", plain(text))))
+    text = _SPACES.sub(lambda spaces: "\n" if "\n" in spaces[0] else " ", plain(text))
+    text = _ARTICLE.sub(" ", _TAIL.sub("", _LEAD.sub(" ", text)))
     text = with_signs(with_digits(text) if "numeral" in same else text)
     placed: list[tuple[int, int, str]] = []
     if "time" in same:
@@ -78,14 +96,19 @@ def _tokens(text: str, same: frozenset[str]) -> Iterator[str]:
             for time in readings(text.casefold())
             if time.seconds is not None and len(text.casefold()) == len(text)
         ]
-    placed += [(start, end, _value(found)) for found, start, end in placed_quantities(text) if "unit" in same]
+    if "unit" in same:
+        # Where the unit is none that is known, as in 5 mHz, it is a word.
+        placed += [
+            (start, end if found.unit else start + len(_DIGITS.match(text[start:end])[0]), _value(found))  # type: ignore[index]
+            for found, start, end in placed_quantities(text)
+        ]
     at = 0
     for start, end, token in sorted(placed):
         if start >= at:
-            yield from _words(text[at:start])
+            yield from _words(text[at:start], behind_value=at > 0)
             yield token
             at = end
-    yield from _words(text[at:])
+    yield from _words(text[at:], behind_value=at > 0)
 
 
 def _value(found: Quantity) -> str:
@@ -98,5 +121,7 @@ def _value(found: Quantity) -> str:
     return f"value:{float(found.value) * unit.factor + unit.offset:.12g} {dimension}"
 
 
-def _words(text: str) -> Iterator[str]:
-    yield from _WORD.findall(_ZEROS.sub(r"\1\2", with_case_marks(text).casefold()))
+def _words(text: str, *, behind_value: bool) -> Iterator[str]:
+    # Whether the capital of a unit counts is told by the number in front.
+    marked = with_case_marks(bytes_apart(f"0{text}" if behind_value else text))[1 if behind_value else 0 :]
+    yield from _WORD.findall(_ZEROS.sub(r"\1\2", marked.casefold()))

@@ -10,10 +10,12 @@ from typing import Any
 from chipwise.verify.keywords import normalise
 from chipwise.verify.scoring.entity import USUAL
 from chipwise.verify.scoring.json_meaning import differences
-from chipwise.verify.scoring.json_text import json_values, twice_kept
+from chipwise.verify.scoring.json_text import read_json, twice_kept
 
 _NAMES = ("tool", "name", "tool_name", "action", "function")
 _ARGUMENTS = ("arguments", "parameters", "args", "input")
+# What names a call itself, beside its function and arguments.
+_MARKS = ("id", "call_id", "tool_call_id", "type", "index")
 
 
 @dataclass(frozen=True)
@@ -45,13 +47,14 @@ def call_of(value: Any) -> ToolCall | None:
     """The call that a JSON object is, in any usual shape; None if it is none.
 
     ``{"name", "arguments"}`` with arguments as an object or as JSON text, the same under ``"function"``, and a flat
-    object with its tool's name among the arguments.
+    object with its tool's name among the arguments. Fields that stand beside the arguments are arguments, too, so that
+    none of them may contradict; what both give differently is kept twice, as a tuple.
     """
     if not isinstance(value, Mapping):
         return None
     inner = value.get("function")
-    if isinstance(inner, Mapping):
-        return call_of(inner)
+    if isinstance(inner, Mapping) and (made := call_of(inner)) is not None:
+        return _with_fields(made, value, "function")
     if isinstance(inner, tuple):
         return ToolCall("two functions in one call", {})
     for name in _NAMES:
@@ -65,8 +68,25 @@ def call_of(value: Any) -> ToolCall | None:
     for key in _ARGUMENTS:
         arguments = _object(value.get(key))
         if arguments is not None:
-            return ToolCall(value[name], arguments)
+            return _with_fields(ToolCall(value[name], arguments), value, name, key)
     return ToolCall(value[name], {key: item for key, item in value.items() if key != name and item is not None})
+
+
+def _with_fields(call: ToolCall, value: Mapping[str, Any], *known: str) -> ToolCall:
+    """A call with what stands beside its name and its arguments."""
+    arguments = dict(call.arguments)
+    for name, item in value.items():
+        if item is None or name in known or name in _MARKS:
+            continue
+        if name in _NAMES and isinstance(item, str) and normalise(item) == normalise(call.name):
+            continue
+        if name in _ARGUMENTS and (twin := _object(item)) is not None and not differences(call.arguments, twin):
+            continue
+        if name not in arguments:
+            arguments[name] = item
+        elif differences(arguments[name], item):
+            arguments[name] = (arguments[name], item)
+    return ToolCall(call.name, arguments)
 
 
 def has_broken_arguments(value: Any) -> bool:
@@ -93,21 +113,47 @@ def _object(value: Any) -> Mapping[str, Any] | None:
 
 def calls_in(text: str) -> tuple[ToolCall, ...]:
     """The calls that an answer makes, in order."""
-    return tuple(call for value in json_values(text) for call in _calls(value))
+    return tuple(call for value in read_json(text).values for call in _calls(value))
 
 
-def _calls(value: Any) -> Iterable[ToolCall]:
-    if isinstance(value, Mapping) and isinstance(value.get("tool_calls"), list):
-        value = value["tool_calls"]
-    elif isinstance(value, Mapping) and isinstance(value.get("tool_calls"), tuple):
+def _calls(value: Any) -> Sequence[ToolCall]:
+    listed = value.get("tool_calls") if isinstance(value, Mapping) else None
+    if isinstance(listed, tuple):
         return [ToolCall("two lists of calls", {})]
+    if isinstance(listed, list):
+        if "role" not in value and call_of({key: item for key, item in value.items() if key != "tool_calls"}):
+            return [ToolCall("a call beside a list of calls", {})]
+        value = listed
     found = (call_of(item) for item in (value if isinstance(value, list) else [value]))
     return [call for call in found if call is not None]
 
 
+def _has_hidden(value: Any) -> bool:
+    """Whether a value that is no call has one somewhere inside, but in the lists that ``_calls`` reads."""
+    listed = value.get("tool_calls") if isinstance(value, Mapping) else value
+    waiting = [item for item in listed if call_of(item) is None] if isinstance(listed, list) else []
+    if isinstance(value, Mapping):
+        waiting += [item for item in value.values() if item is not listed or not isinstance(item, list | tuple)]
+    while waiting:
+        item = waiting.pop()
+        if _calls(item):
+            return True
+        waiting += _inside(item)
+    return False
+
+
+def _inside(value: Any) -> Iterable[Any]:
+    return value.values() if isinstance(value, Mapping) else value if isinstance(value, tuple | list) else ()
+
+
 def call_differences(expected: Sequence[ToolCall], answer: str, rules: CallRules) -> tuple[str, ...]:
     """What is wrong with the calls of an answer, in words; empty if they mean what was expected."""
-    found = list(calls_in(answer))
+    read = read_json(answer)
+    found = [call for value in read.values for call in _calls(value)]
+    if read.is_broken:
+        return ("a call is broken off",)
+    if any(call_of(value) is None and _has_hidden(value) for value in read.values):
+        return ("a call stands inside something else",)
     if not found and expected:
         return ("no tool call",)
     if len(found) != len(expected):
