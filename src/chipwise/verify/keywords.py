@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 from chipwise.verify.scoring.clock import readings
+from chipwise.verify.scoring.numeral_edges import numeral_edges
 from chipwise.verify.scoring.written import (
     CASE_MARK,
     NO_TIME,
     NUMBER_LEFT,
     NUMBER_RIGHT,
+    SUM_MARK,
     UNIT_RIGHT,
     plain,
     with_case_marks,
@@ -23,19 +26,22 @@ _CJK = "\u3400-\u9fff"
 
 # Entities of a free text, most specific first: a time is no number, an identifier's digits are none either.
 _UNITS = (
-    "ms|s|min|h|hz|khz|mhz|ghz|mv|v|ma|a|kwh|kw|mw|w|mm|cm|km|m|kg|mg|g|ml|l|bar|kpa|mpa|pa|psi|rpm|db|fps|lux|nm|c|f|k"
-    "|摄氏度|华氏度|度|毫秒|秒|分钟|小时|天|毫米|厘米|公里|米|公斤|千克|克|毫升|升|伏|安|千瓦|瓦|转|帧|次|万|亿"
+    "ms|s|minutes?|mins?|hours?|seconds?|days?|min|h|hz|khz|mhz|ghz|mv|v|ma|a|kwh|kw|mw|w|mm|cm|km|m|kg|mg|g|ml|l|bar|kpa|mpa|pa|psi|rpm|db|fps|lux|nm|c|f|k"
+    "|摄氏度|华氏度|度|毫秒|秒|分钟|分|小时|天|毫米|厘米|公里|米|公斤|千克|克|毫升|升|伏|安|千瓦|瓦|转|帧|次|万|亿"
 )
 _ENTITY = re.compile(
     r"\d{4}-\d{2}-\d{2}"  # dates
     r"|(?:凌晨|早上|上午|中午|下午|傍晚|晚上)?\d{1,2}:\d{2}(?::\d{2})?(?:\s?[ap]\.?m(?![a-z]))?"  # times
     r"|(?<![a-z0-9_])[a-z][a-z_]*-?\d[a-z0-9_]*(?:-[a-z0-9]*\d[a-z0-9]*)*"  # E123, cam-12, light-0042
     r"|(?<![a-z0-9.:_])-?(?:[1-9]\d{0,2}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?"  # 26, -5, 5,000
-    rf"(?:\s?(?:%|°[cf]?|(?:{_UNITS})(?![a-z0-9])))?"  # 22.5 °C, 30%
+    rf"(?:\s?(?:%|°[cf]?|(?:{_UNITS})(?![a-z0-9]))(?:/(?:h|s|min|秒|分钟|小时)(?![a-z]))?)?"  # 22.5 °C, 30%, 5 km/h
+    rf"(?:{SUM_MARK}[^{SUM_MARK}]{{0,6}}{SUM_MARK}\d+(?:\.\d+)?(?:\s?(?:{_UNITS})(?![a-z0-9]))?){{0,4}}"  # 1 h 30 min
     r"|(?<=[\"“「『])(?P<quoted>[^\"”」』\n]{1,80})(?=[\"”」』])"  # what is quoted
 )
 
 _LONGER_LEFT = r"(?<![0-9][.:])(?<![0-9][,'](?=[0-9]{3}(?![0-9])))"
+
+_RANGE = re.compile(r"\s?(?:-|~|to|到|至)\s?")
 
 # A quantity: sign, whole part, fraction, unit.
 _QUANTITY = re.compile(r"(-?)(0|[1-9]\d*)(\.\d+)?(?:\s?([^\d\s:/_.,\-][^\d:]*))?")
@@ -91,15 +97,22 @@ def entities(expected: str) -> tuple[str, ...]:
     candidates = dict.fromkeys(word for word in _found(normalise(with_signs(plain(expected)))) if word)
     # The 2 of "2x4" is part of something longer: no answer would be right, not even the expected one.
     beyond = set(missing_keywords(candidates, expected))
-    return tuple(entity for entity in candidates if entity not in beyond)
+    return tuple(entity.replace(SUM_MARK, "") for entity in candidates if entity not in beyond)
 
 
 def _found(text: str) -> Iterator[str]:
     """Entities of a normalised text in order; a time with the part of the day that says which it is."""
     times = readings(text)
     placed = [(time.start, text[time.start : time.end]) for time in times if time.seconds is not None]
+    ends = [time.end for time in times]
+    starts = {time.start for time in times}
     for match in _ENTITY.finditer(text):
-        inside = any(time.start < match.end() and match.start() < time.end for time in times)
+        after = bisect_right(ends, match.start())
+        inside = after < len(times) and times[after].start < match.end()
+        to = _RANGE.match(text, match.end())
+        if to and to.end() in starts:
+            # The 6 of "6-7 pm" is an hour, too; an answer may say it as 6 pm or 18:00.
+            continue
         # What looks like a time and is none where it stands, such as the 1:02 of 1:02:03:04, is nothing to reproduce.
         if match["quoted"] or not (inside or readings(match.group())):
             placed.append((match.start(), match.group().strip()))
@@ -141,7 +154,8 @@ def _literal_pattern(text: str) -> str:
     left = ""
     if re.match(r"[a-z0-9_]", text):
         left = r"(?<![a-z0-9_])" + (_LONGER_LEFT if text[0].isdigit() else "")
-    return left + _spaced(text) + _right_edge(text)
+    outer, inner = numeral_edges(text)
+    return outer + left + _spaced(text) + _right_edge(text) + inner
 
 
 def _right_edge(text: str) -> str:

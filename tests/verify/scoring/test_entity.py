@@ -98,6 +98,26 @@ def test_whole_values(one: str, other: str, same: bool) -> None:
     assert same_value("cam-12", "cam 12", ALL)
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "温度为零下" + "\n" * 100_000 + "度",
+        "a" + " " * 100_000 + "b",
+        "7" * 100_000,
+        "five " * 20_000,
+        "今晚7点" * 25_000,
+        "1 h " * 25_000,
+        "每小时5" * 25_000,
+    ],
+    ids=["line ends", "spaces", "digits", "words", "times", "sums", "rates"],
+)
+def test_an_answer_of_100_000_characters_is_scored_within_seconds(answer: str) -> None:
+    start = time.perf_counter()
+    missing_entities(["5 km", "19:30", "五分钟"], answer)
+    entities(answer)
+    assert time.perf_counter() - start < 10
+
+
 @pytest.mark.parametrize("piece", ["1", "1,", "点", "一", "一点", "7:", "a-", " ", "十", '"', "下午", "1.5 k"])
 def test_long_rows_of_anything_are_read_in_time_that_grows_with_them(piece: str) -> None:
     start = time.perf_counter()

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from chipwise.verify.scoring.day_part import DayPart, day_parts
 from chipwise.verify.scoring.numerals import RUN, chinese_number
 from chipwise.verify.scoring.written import plain
 
-_HALF = r"(?P<half>a\.m\.?|p\.m\.?|am|pm)(?![a-z])"
+_HALF = r"\(?(?P<half>a\.m\.?|p\.m\.?|am|pm)(?![a-z])"
 # No hour and no minute has more characters; without a limit long rows of them would cost their square.
 _SHORT_RUN = f"(?<!{RUN[:-1]}){RUN[:-1]}{{1,3}}(?!{RUN[:-1]})"
 _PARTS = {"半": 30, "一刻": 15, "三刻": 45, "整": 0, "钟": 0, "": 0}
@@ -20,16 +20,21 @@ _TO = r"(?:(?<=at )|(?<=by )|(?<=from )|(?<=till )|(?<=until )|(?<=around )|(?<=
 
 _FORMS = (
     re.compile(
-        rf"(?<![\d.:/])(?P<hour>\d{{1,2}}):(?P<minute>\d{{2}})(?::(?P<second>\d{{2}}))?(?!:?\d|\.\d)(?:\s*{_HALF})?"
+        rf"(?<![\d.:/])(?<!\+)(?<!:\d\d:\d\d-)(?P<hour>\d{{1,2}}):(?P<minute>\d{{2}})(?::(?P<second>\d{{2}}))?(?!:?\d|\.\d)(?:\s*{_HALF})?"
     ),
     re.compile(rf"(?<![\d.:])(?P<hour>\d{{1,2}})\.(?P<minute>[0-5]\d)\s*{_HALF}"),
-    re.compile(rf"(?<![\d.:a-z_-])(?P<hour>\d{{1,2}})\s*{_HALF}"),
+    re.compile(rf"(?<![\d.:a-z_])(?<!(?<!\d)-)(?P<hour>\d{{1,2}})\s*{_HALF}"),
     re.compile(
         rf"(?<![\d.:第])(?P<hour>\d{{1,2}}|{_SHORT_RUN})\s?[点時时]"
-        rf"(?P<part>半|一刻|三刻|整|钟|\s?(?P<minute>\d{{1,2}}|{_SHORT_RUN})分|"
+        rf"(?P<part>半|一刻|三刻|整|钟|\s?(?P<minute>零?\d{{1,2}}|{_SHORT_RUN})分(?!之)|"
         # Without 分 a minute has two characters, and no unit behind it: 三点五度 and 三点一四 are numbers.
         rf"\s?(?P<bare>\d{{2}}(?!\d)|[零〇][一二三四五六七八九]|[二三四五]?十[一二三四五六七八九]?)(?!\s?[度米克升公千毫厘%倍]|{RUN[:-1]})"
         rf"|(?!\s?(?:\d|{RUN[:-1]}|儿)))"
+    ),
+    re.compile(rf"(?<![\d.:a-z_-])(?P<hour>\d{{1,2}})\s?o'clock(?:\s{_HALF})?"),
+    re.compile(
+        r"(?:^|(?<=[(,:.;!?]\s)|(?<=[(\n])|(?<=for )|(?<=is )|(?<=it's )|(?<=to ))(?P<alone>\d{1,2})"
+        r"(?=\s(?:tonight|at\snight|(?:in\sthe|this|tomorrow)\s(?:morning|afternoon|evening))(?![a-z_-]))"
     ),
     # An hour alone counts only beside a part of the day.
     re.compile(rf"{_TO}(?P<alone>\d{{1,2}})(?=\s*(?:o'clock\s*)?,?\s*(?:[a-z,;!?)]|\.(?!\d)|$))"),
@@ -48,9 +53,13 @@ _GAP_LIST = re.compile(
 _BREAK = re.compile(r'[!?;。\n{}\[\]"“”]|\.(?=\s|$)')
 # 差五分七点 and "quarter to 8 pm" are other times than the hour they name.
 _OFF_BEFORE = re.compile(
-    r"(?:差\S{1,3}[分刻]钟?|(?:half|quarter|five|ten|twenty|twenty-five|minutes?|mins?|\d\s?past)(?:\s(?:past|to|before|after|of|till))?)\s*$"
+    r"(?:差\S{1,3}[分刻]钟?|(?:half|quarter|five|ten|twenty|twenty-five|minutes?|mins?|\d\s?past)(?:\s(?:past|to|before|after|of|till))?)\s?$"
+    # Five to seven is before seven, six to seven is not.
+    r"|(?<!from )(?<!\d)(?:5|10|15|20|25)\sto\s$"
 )
-_OFF_AFTER = re.compile(r"\s?[差过欠缺]")
+_OFF_AFTER = re.compile(r"\s?(?:[差过欠缺多几]|来钟)")
+_BARE_PARTS = ("morning", "afternoon", "evening", "night")
+_NOUN_AFTER = re.compile(r"\s(?!(?:and|or|to|until|till|for|on|at|in|with|then|every|tomorrow|today)(?![a-z]))[a-z]")
 _LOOK_BACK = 24
 _LONGEST = 60
 
@@ -153,7 +162,9 @@ def _without_part(
         return one.hour
     told = {part.hour(one.hour) for part in (*earlier.values(), *around)} - {one.hour}
     if not told:
-        return one.hour
+        # 早上8点到1点 ends after noon, or on another day.
+        early = before is not None and before.seconds is not None
+        return None if before and early and (before.seconds or 0) >= one.hour * 3600 + one.after_hour_s else one.hour
     anchors = [part for part in around if part.anchored and part.start < one.start]
     if len(told) != 1 or None in told:
         return None
@@ -180,6 +191,9 @@ def _attach(text: str, said: Sequence[_Said], parts: Sequence[DayPart]) -> list[
         follows = False
         if not part.chinese and behind >= 0 and part.start - ends[behind] <= _LOOK_BACK:
             follows = _GAP_AFTER.fullmatch(text[ends[behind] : part.start]) is not None
+        if follows and _NOUN_AFTER.match(text, part.end) and text[part.start : part.end] in _BARE_PARTS:
+            # The night of "at 8:00 night mode" may be the mode's.
+            part = replace(part, kind="unclear")
         if leads and (leads["at"] or not follows):
             own[after] = (*own[after], part)
         elif follows:
@@ -224,5 +238,10 @@ def _read(match: re.Match[str], text: str) -> _Said | None:
 def _number(text: str) -> int | None:
     if text.isdecimal():
         return int(text)
+    if text[:1] == "零" and text[1:].isdecimal():
+        return int(text[1:])
+    if len(text) > 1 and "十" not in text and text[0] not in "零〇":
+        # An hour of two digits is said with 十.
+        return None
     value = chinese_number(text)
     return int(value) if value is not None and value.isdecimal() and len(value) <= 2 else None

@@ -28,6 +28,7 @@ _HOURS: dict[str, Mapping[int, int]] = {
     "night": _MIDNIGHT | _as_said(1, 3) | _later(5, 11),
     "late": _MIDNIGHT | _as_said(1, 5) | _later(7, 11),
     "midnight": _MIDNIGHT,
+    "unclear": _as_said(13, 23) | {0: 0},
 }  # fmt: skip
 
 _DAY_ZH = "(?:今天|明天|昨天|后天|当天|今日|明日|昨日|每天|每日|周[一二三四五六日天])"

@@ -15,16 +15,18 @@ _SMALL = {
     **{word: 10 * value for value, word in enumerate(_TENS, 2)},
 }
 _LARGE = {"thousand": 10**3, "million": 10**6, "billion": 10**9}
+NUMERALS = (*_SMALL, "hundred", *_LARGE)
+"""The words that English numerals are written with."""
 
 _WORD = "|".join([*sorted(_SMALL, key=len, reverse=True), "hundred", *_LARGE])
 _RUN = re.compile(
     # A row of numerals as a whole; one that goes on (twenty-sixth, seven o'clock, two and a half) is no number here.
-    rf"(?<![A-Za-z0-9_.-])(?<![0-9]\s)(?P<words>(?:{_WORD})(?:(?:\s+and\s+|\s+|-)(?:{_WORD}))*)"
+    rf"(?<![A-Za-z0-9_.-])(?<![0-9]\s)(?<!point\s)(?P<words>(?:{_WORD})(?:(?:\s+and\s+|\s+|-)(?:{_WORD}))*)"
     rf"(?:\s+point(?P<decimals>(?:\s+(?:{'|'.join(_ONES)}))+))?(?![A-Za-z0-9_]|-[A-Za-z])"
     r"(?!\s+(?:o'clock|and\s+a\s+(?:half|quarter)|point\b|halves|thirds?|quarters?|half)|\s*:)"
     r"(?P<unit>\s+(?:degrees?|percent|seconds?|minutes?|hours?|days?|weeks?|meters?|metres?|kilometers?|kilometres?"
     r"|centimeters?|centimetres?|millimeters?|millimetres?|grams?|kilograms?|kilos?|milligrams?|liters?|litres?"
-    r"|milliliters?|millilitres?|volts?|amps?|watts?|kilowatts?|rpm)(?![A-Za-z]))?",
+    r"|milliliters?|millilitres?|volts?|amps?|watts?|kilowatts?|hertz|bars?|rpm)(?![A-Za-z]))?",
     re.IGNORECASE,
 )
 _ANY = re.compile(_WORD, re.IGNORECASE)

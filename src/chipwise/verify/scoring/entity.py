@@ -10,6 +10,7 @@ from chipwise.verify.keywords import as_compared, missing_keywords
 from chipwise.verify.scoring.clock import time_of, times_in
 from chipwise.verify.scoring.numerals import with_digits
 from chipwise.verify.scoring.quantity import Quantity, quantities_in, quantity_of
+from chipwise.verify.scoring.written import plain
 
 NORMALISATIONS = ("time", "unit", "numeral", "separator")
 """What may be taken as the same beyond width, case and spaces: 7:30 pm and 19:30; 1.5 kg and 1500 g; 二十六 and 26;
@@ -47,6 +48,7 @@ def missing_entities(wanted: Iterable[str], answer: str, same: frozenset[str] = 
 
 @lru_cache(maxsize=512)
 def _read(answer: str, same: frozenset[str]) -> _Reading:
+    answer = plain(answer)
     texts = [answer]
     if "numeral" in same:
         texts.append(with_digits(answer))

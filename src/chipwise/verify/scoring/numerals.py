@@ -6,6 +6,7 @@ import re
 from decimal import Decimal
 
 from chipwise.verify.scoring.english_numerals import with_english_digits
+from chipwise.verify.scoring.units import UNITS
 
 _DIGITS = {letter: value for value, letter in enumerate("零一二三四五六七八九")} | {"〇": 0, "幺": 1, "两": 2}
 _PLACES = {"十": 10, "百": 100, "千": 1000}
@@ -14,16 +15,39 @@ _GROUPS = {"万": 10**4, "亿": 10**8}
 RUN = f"[{''.join([*_DIGITS, *_PLACES, *_GROUPS])}]+"
 """A regular expression of the characters a Chinese whole number is written with."""
 
-_DECIMALS = f"点[{''.join(_DIGITS)}]+(?![十百千万亿])"
+# 千 before one of these is the unit's, not a place: 十千瓦 is 10 kW.
+_KILO = "千(?=[克瓦米伏赫帕卡焦])"
+_DECIMALS = f"点[{''.join(_DIGITS)}]+(?!(?!{_KILO})[十百千万亿{''.join(_DIGITS)}])"
 # Behind one of these a single character is meant as a number; elsewhere it is mostly part of a word, such as 一下.
-_COUNTED = "点时分秒度号楼层档级台次帧转米克升伏安瓦天年月日公千毫厘小摄华%"
-_NUMERAL = re.compile(rf"(?P<minus>负|零下)?(?P<first>第)?(?P<number>{RUN}(?:{_DECIMALS})?)(?=(?P<next>.?))", re.DOTALL)
+_UNITS_ZH = sorted((name for name in UNITS if name[0] >= "\u4e00"), key=len, reverse=True)
+_COUNTED = re.compile(
+    r"(?!转[眼身头念瞬]|巴掌|度过|次性|级棒|天天|时候|分[别外享]|安[全静]|时(?<=一时))"
+    rf"(?:{'|'.join(map(re.escape, _UNITS_ZH))}|[点时分秒号楼层档挡级台次年月日%]|摄氏|华氏)"
+)
+# About as many, or a word: 五六度, 三五天, 一一.
+_ABOUT = re.compile("一一|三五|一二|[二两]三|三四|四五|五六|六七|七八|八九")
+# 十分 is "very" unless it is minutes or points.
+_VERY = re.compile("分(?![钟后前内之到至的以左零一二三四五六七八九])(?=[\u3400-\u9fff])")
+_KILO_UNIT = re.compile(_KILO)
+_WEEK = re.compile("(?:周|星期|礼拜|初)$")
+_NUMERAL = re.compile(rf"(?P<minus>负|零下)?(?P<first>第)?(?P<number>{RUN}(?:{_DECIMALS})?)")
 # 两个小时 is 2小时, while 一个 alone is an article.
 _COUNTED_LATER = re.compile("个(?:小时|钟头|百分点)")
 _TIMES = re.compile(
-    r"(?<![\d.,A-Za-z_-])(\d{1,12}(?:\.\d{1,12})?)\s?(百万|千万|百亿|千亿|万亿|万|亿)(?![十百千万亿\d零一二三四五六七八九])"
+    r"(?<![\d.,A-Za-z_-])(\d{1,12}(?:\.\d{1,12})?)\s?(百万|千万|百亿|千亿|万亿|万|亿|百(?!分)|千(?![克瓦米伏赫帕卡焦]))"
+    r"(?![十百千万亿\d零一二三四五六七八九])"
 )
-_SCALES = {"万": 10**4, "百万": 10**6, "千万": 10**7, "亿": 10**8, "百亿": 10**10, "千亿": 10**11, "万亿": 10**12}
+_SCALES = {
+    "百": 100,
+    "千": 1000,
+    "万": 10**4,
+    "百万": 10**6,
+    "千万": 10**7,
+    "亿": 10**8,
+    "百亿": 10**10,
+    "千亿": 10**11,
+    "万亿": 10**12,
+}
 _PERCENT = re.compile(rf"百分之(?P<number>{RUN}(?:{_DECIMALS})?|\d+(?:\.\d+)?)")
 
 
@@ -95,15 +119,21 @@ def _multiplied(match: re.Match[str]) -> str:
 
 def _as_percent(match: re.Match[str]) -> str:
     found = match["number"]
-    value = found if found[0].isascii() else chinese_number(found)
+    value = found if found[0].isascii() else "100" if found == "百" else chinese_number(found)
     return match[0] if value is None else f"{value}%"
 
 
 def _as_digits(match: re.Match[str]) -> str:
-    number = match["number"]
+    number, text, kilo = match["number"], match.string, ""
     value = chinese_number(number)
-    counted = bool(match["next"]) and match["next"] in _COUNTED
-    counted = counted or _COUNTED_LATER.match(match.string, match.end()) is not None
+    if value is None and number.endswith("千") and len(number) > 1 and _KILO_UNIT.match(text, match.end() - 1):
+        number, kilo = number[:-1], "千"
+        value = chinese_number(number)
+    counted = kilo or _COUNTED.match(text, match.end()) or _COUNTED_LATER.match(text, match.end())
     if value is None or (len(number) == 1 and not (match["first"] or match["minus"] or counted)):
         return match[0]
-    return f"{'-' if match['minus'] else ''}{match['first'] or ''}{value}"
+    if number == "十" and _VERY.match(text, match.end()):
+        return match[0]
+    if _ABOUT.fullmatch(number) or _WEEK.search(text, max(0, match.start() - 2), match.start()):
+        return match[0]
+    return f"{'-' if match['minus'] else ''}{match['first'] or ''}{value}{kilo}"

@@ -10,16 +10,30 @@ from decimal import Decimal
 
 from chipwise.verify.scoring.numerals import with_digits
 from chipwise.verify.scoring.units import UNITS, Unit, unit_named
-from chipwise.verify.scoring.written import NO_TIME, NUMBER_LEFT, NUMBER_RIGHT, UNIT_RIGHT, plain, with_signs
+from chipwise.verify.scoring.written import (
+    NO_TIME,
+    NUMBER_LEFT,
+    NUMBER_RIGHT,
+    SUM_MARK,
+    UNIT_RIGHT,
+    plain,
+    with_signs,
+)
 
 _NAMES = "|".join(re.escape(name) for name in sorted(UNITS, key=len, reverse=True))
 _QUANTITY = re.compile(
     # A minus that is its sign belongs to it; after "20-" it is the end of a range.
     rf"{NUMBER_LEFT}(?<!(?<![0-9])-)"
     rf"(?P<number>-?(?:[1-9]\d{{0,2}}(?:,\d{{3}})+|0|[1-9]\d*)(?:\.\d+)?){NUMBER_RIGHT}{NO_TIME}"
-    rf"(?:\s?(?P<unit>(?i:{_NAMES}))(?![A-Za-z0-9]){UNIT_RIGHT})?(?![A-Za-z_]*[0-9])"
+    rf"(?:(?:\s|-(?=day|[A-Za-z]{{5}}))?(?P<unit>(?i:{_NAMES}))(?![A-Za-z0-9]){UNIT_RIGHT})?(?![A-Za-z_]*[0-9])"
 )
-_OTHER_SCALE = re.compile("fahrenheit|华氏", re.IGNORECASE)
+# A quantity in parts, each in a smaller unit than the one before: 1 h 30 min. 分 is short for 分钟 here.
+_PART = rf"(\d{{1,15}}(?:\.\d{{1,15}})?)\s?((?i:{_NAMES}|分))"
+_SUM = re.compile(
+    rf"{NUMBER_LEFT}(?P<minus>-?){_PART}(?:{SUM_MARK}[^{SUM_MARK}]{{0,6}}{SUM_MARK}{_PART}){{1,4}}(?![A-Za-z0-9]){UNIT_RIGHT}"
+)
+_PARTS = re.compile(rf"(?:^-?|(?<={SUM_MARK})){_PART}")
+_OTHER_SCALE = re.compile(r"fahrenheit|华氏|°\s?f(?![a-z])", re.IGNORECASE)
 # A degree beside a scale that is named elsewhere: whose it is, nobody can tell.
 _UNCLEAR = Unit("degree of an unclear scale", 1)
 
@@ -65,6 +79,10 @@ def quantities_in(text: str, *, numerals: bool = True) -> tuple[Quantity, ...]:
 def placed_quantities(written: str) -> Iterator[tuple[Quantity, int, int]]:
     """The quantities of a text whose numbers are written one way (``written.with_signs``), with begin and end."""
     unclear = _OTHER_SCALE.search(written) is not None
+    for match in _SUM.finditer(written):
+        total = _total(match)
+        if total is not None:
+            yield total, match.start(), match.end()
     for match in _QUANTITY.finditer(written):
         found = _quantity(match)
         if unclear and found.unit is not None and found.unit.dimension == "degree":
@@ -74,7 +92,11 @@ def placed_quantities(written: str) -> Iterator[tuple[Quantity, int, int]]:
 
 def quantity_of(text: str, *, numerals: bool = True) -> Quantity | None:
     """The quantity that a whole text is; None if it is none."""
-    match = _QUANTITY.fullmatch(_written(text, numerals).strip())
+    written = _written(text, numerals).strip()
+    parts = _SUM.fullmatch(written)
+    if parts is not None:
+        return _total(parts)
+    match = _QUANTITY.fullmatch(written)
     if match is None or (match["unit"] and unit_named(match["unit"]) is None):
         return None
     return _quantity(match)
@@ -88,6 +110,20 @@ def _written(text: str, numerals: bool) -> str:
 def _quantity(match: re.Match[str]) -> Quantity:
     unit = match["unit"]
     return Quantity(Decimal(match["number"].replace(",", "")), unit_named(unit) if unit else None)
+
+
+def _total(match: re.Match[str]) -> Quantity | None:
+    """The sum of parts, in the smallest unit; None if they are not of one kind."""
+    parts = [(Decimal(number), unit_named({"分": "分钟"}.get(name, name))) for number, name in _PARTS.findall(match[0])]
+    last = parts[-1][1]
+    if last is None:
+        return None
+    total = Decimal(0)
+    for number, unit in parts:
+        if unit is None or unit.dimension != last.dimension:
+            return None
+        total += number * Decimal(round(unit.factor / last.factor))
+    return Quantity(-total if match["minus"] else total, last)
 
 
 def _common(quantity: Quantity) -> float:

@@ -16,7 +16,7 @@ class Unit(NamedTuple):
 _TABLE: dict[str, dict[str, float]] = {
     "mass": {
         "mg 毫克 milligram milligrams": 1e-3, "g 克 gram grams": 1, "kg Kg KG 公斤 千克 kilogram kilograms": 1e3,
-        "斤": 500, "t 吨": 1e6,
+        "斤": 500, "t 吨 tonne tonnes": 1e6,
     },
     "length": {
         "nm 纳米": 1e-9, "µm μm um 微米": 1e-6, "mm 毫米 millimetres millimeters": 1e-3,
@@ -35,11 +35,14 @@ _TABLE: dict[str, dict[str, float]] = {
         "MW 兆瓦 megawatt megawatts": 1e6,
     },
     "energy": {"J 焦": 1, "Wh 瓦时": 3600, "kWh kwh 度电 千瓦时": 3.6e6},
-    "frequency": {"Hz hz 赫兹 赫": 1, "kHz khz 千赫": 1e3, "MHz mhz 兆赫": 1e6, "GHz ghz": 1e9},
-    "pressure": {"Pa pa 帕": 1, "kPa kpa 千帕": 1e3, "MPa mpa 兆帕": 1e6, "bar 巴": 1e5, "psi": 6894.757293168},
-    "speed": {"m/s 米每秒": 1, "km/h kmh 公里每小时": 1 / 3.6, "mph 英里每小时": 0.44704},
-    "rotation": {"rpm 转 转每分钟": 1},
-    "rate": {"fps 帧": 1},
+    "frequency": {"Hz hz hertz 赫兹 赫": 1, "kHz khz 千赫 千赫兹": 1e3, "MHz mhz 兆赫 兆赫兹": 1e6, "GHz ghz": 1e9},
+    "pressure": {"Pa pa 帕": 1, "kPa kpa 千帕": 1e3, "MPa mpa 兆帕": 1e6, "bar bars 巴": 1e5, "psi": 6894.757293168},
+    "speed": {
+        "m/s 米每秒 米/秒": 1,
+        "km/h kmh kph 公里每小时 千米每小时 公里/小时 千米/小时 公里/时 km/小时": 1 / 3.6, "mph 英里每小时": 0.44704,
+    },
+    "rotation": {"rpm 转 转每分钟 转/分钟 转/分 r/min": 1},
+    "rate": {"fps 帧 帧每秒 帧/秒": 1},
     "share": {"% percent 个百分点": 1},
     "degree": {"度 degree degrees °": 1},
     "sound": {"dB db 分贝": 1},
