@@ -156,6 +156,7 @@ def test_an_answer_is_the_same_as_itself_if_it_says_anything(text: str) -> None:
         ('```json\n{"a":1}\n```', '{"a":1.0}', True),
         ('<tool_call>{"a":1}</tool_call>', '{"a":1}', True),
         ('{"a":"5 min"}', '{"a":"5"}', False),
+        ('{"a":1.1}', '{"a":"1.10"}', False),
         ('{"a":1', '{"a":2', False),
         ("[]", "[]", True),
         ("5 MB", "5 Mb", False),

@@ -17,10 +17,16 @@ PLACE = "\ue001"
 _MOST_VALUES = 64
 _MOST_TRIES = 100
 
-_START = re.compile(r"[{](?=\s*[\"'}])|\[(?=\s*[\]\[{\"0-9tfnNI-])")
+_START = re.compile(r"[{](?=\s*(?:[\"'“”}]|\\+\"))|\[(?=\s*[\]\[{\"0-9tfnNI-])")
 # What begins so and cannot be read was to be a value; [2 of 3] was not.
-_MEANT = re.compile(r"[{\[]\s*[{\[\"']")
-_TAG = re.compile(r"</?\|?tool_calls?\|?>|<\|/?tool_calls?\|?>|\[TOOL_CALLS\]", re.IGNORECASE)
+_MEANT = re.compile(r"[{\[]\s*(?:[{\[\"'“”]|\\+\")")
+# Tags of calls, as several families of models write them.
+_OPENING = (
+    r"<\|?(?:tool_calls?|function_calls?|python_tag)\|?>|<function=[^<>\s]{0,80}>|\[TOOL_CALLS\]"
+    r"|<｜tool[^<>\s]{0,40}｜>"
+)
+_TAG = re.compile(rf"{_OPENING}|</\|?(?:tool_calls?|function_calls?|function)\|?>|<\|/tool_calls?\|>", re.IGNORECASE)
+_EMPTY_TAG = re.compile(rf"(?:{_OPENING})(?!\s*(?:```[A-Za-z]{{0,10}}\s*)?[<\[{PLACE}])", re.IGNORECASE)
 _FENCE = re.compile(rf"```(?:[A-Za-z]{{1,10}})?\s?(?P<inside>[{PLACE}\s]+)```")
 
 
@@ -47,9 +53,11 @@ class JsonText:
 
 
 def twice_kept(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """The fields of an object; several values of one name, where they differ, as a tuple."""
+    """The fields of an object; two values of one name, where they differ, as a tuple."""
     fields: dict[str, Any] = {}
     for name, value in pairs:
+        if name in fields and isinstance(fields[name], tuple):
+            continue
         if name in fields and not _alike(fields[name], value):
             fields[name] = (fields[name], value)
         else:
@@ -88,7 +96,9 @@ def read_json(text: str) -> JsonText:
         values.append(value)
         words += [text[at : start.start()], PLACE]
         at = searched = end
-    shape, tags = _TAG.subn(" ", "".join(words) + text[at:])
+    shape = "".join(words) + text[at:]
+    broken = broken or _EMPTY_TAG.search(shape) is not None
+    shape, tags = _TAG.subn(" ", shape)
     return JsonText(tuple(values), _FENCE.sub(r" \g<inside> ", shape), broken or (tags > 0 and not values))
 
 

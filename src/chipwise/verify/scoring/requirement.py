@@ -104,7 +104,8 @@ def same_answer(one: str, other: str, same: frozenset[str]) -> bool:
     """
     one, other = said(one), said(other)
     ours, theirs = read_json(one), read_json(other)
-    if len(ours.values) != len(theirs.values) or differences(list(ours.values), list(theirs.values), same=same):
+    values = list(ours.values), list(theirs.values)
+    if any(differences(*pair, same=same) for pair in (values, values[::-1])):
         return False
     if max(len(ours.shape), len(theirs.shape)) > _LONGEST:
         return ours.shape.split() == theirs.shape.split() and says_something(one)

@@ -138,6 +138,11 @@ def _has_hidden(value: Any) -> bool:
         item = waiting.pop()
         if _calls(item):
             return True
+        if isinstance(item, str) and item.lstrip().startswith(("{", "[")):
+            read = read_json(item)
+            if read.is_broken:
+                return True
+            waiting += read.values
         waiting += _inside(item)
     return False
 
