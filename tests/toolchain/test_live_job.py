@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +13,7 @@ import pytest
 from chipwise.errors import ToolchainError
 from chipwise.toolchain import Job, open_job
 from chipwise.toolchain.environment import Environment
+from chipwise.toolchain.job_process import JobProcess
 from chipwise.toolchain.runners import JOB_MAIN
 from tests.toolchain import fake
 
@@ -100,3 +104,26 @@ def test_a_job_that_hangs_is_stopped(ready: Environment, runner: Path) -> None:
 def test_a_job_that_aborts_is_our_error(ready: Environment, runner: Path) -> None:
     with pytest.raises(ToolchainError, match="SIGABRT"), open_job(ready, _job("aborts", runner)):
         pass
+
+
+@pytest.mark.parametrize("action", ["hangs", "live"])
+def test_an_interrupt_ends_the_job_at_once(
+    ready: Environment, runner: Path, monkeypatch: pytest.MonkeyPatch, action: str
+) -> None:
+    stopped: list[int] = []
+    monkeypatch.setattr(JobProcess, "stop", lambda self, pid: (stopped.append(pid), os.killpg(pid, signal.SIGKILL)))
+    interrupted = threading.Timer(1.0, lambda: os.kill(os.getpid(), signal.SIGUSR1))
+    previous = signal.signal(signal.SIGUSR1, _interrupt)
+    try:
+        interrupted.start()
+        with pytest.raises(KeyboardInterrupt), open_job(ready, _job(action, runner)):
+            threading.Event().wait(60)
+    finally:
+        interrupted.cancel()
+        signal.signal(signal.SIGUSR1, previous)
+    # It was not waited for: what ended it was the kill.
+    assert len(stopped) == 1
+
+
+def _interrupt(number: int, frame: object) -> None:
+    raise KeyboardInterrupt

@@ -98,6 +98,10 @@ def open_job(
         try:
             running.start(on_step, theirs)
             yield LiveJob(running.wait(link, job.timeout_s), link, running.process)
+        except BaseException:
+            # Nobody will ask any more, as after Ctrl-C: what it still does, minutes of a build, is for nothing.
+            running.kill()
+            raise
         finally:
             link.close()
             running.end()
@@ -155,7 +159,8 @@ class _Running:
                 self._thread.join()
 
     def kill(self) -> None:
-        if self._pid:
+        """Stop the process. One that has ended is left alone: its number may be another's by now."""
+        if self._pid and self._thread is not None and self._thread.is_alive():
             self.process.stop(self._pid)
 
 
