@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -54,6 +54,25 @@ class Bundle:
     path: Path
     manifest: Manifest
     files: Mapping[str, Path]
+
+    @cached_property
+    def variants(self) -> Mapping[str, Bundle]:
+        """The other forms of the model, by name, each as a bundle in the same folder.
+
+        One is called ``NAME:VARIANT``. What stands in for the first form where its engine fails stands in for it, too.
+        """
+        manifest = self.manifest
+        return {
+            name: Bundle(
+                self.path,
+                replace(variant, name=f"{manifest.name}:{name}", fallback=manifest.fallback),
+                {
+                    **{role: path for role, path in self.files.items() if role.startswith(FALLBACK_PREFIX)},
+                    **_paths(self.path, variant),
+                },
+            )
+            for name, variant in manifest.variants.items()
+        }
 
     def same_content(self, other: Bundle) -> bool:
         """Whether another bundle holds the same files for the same engine: nothing could tell the two apart."""
@@ -243,14 +262,18 @@ def open_bundle(path: Path) -> Bundle:
         raise BundleError("no such folder" if not path.exists() else "not a folder", where=str(path), remedy=_NAME_ONE)
     manifest = _read_manifest(path)
     folder = path / FILES
-    entries = {entry.file: entry for entry in manifest.files.values()}
+    entries = manifest.stored_files
     _refuse_unlisted(folder, entries.keys())
     found = [(folder / entry.file, entry) for entry in entries.values()]
     found += [(path / name, entry) for name, entry in manifest.documents.items() if (path / name).exists()]
     with ThreadPoolExecutor(_HASH_THREADS) as pool:
         for _ in pool.map(_check_file, *zip(*found, strict=True)) if found else ():
             pass
-    return Bundle(path, manifest, {role: folder / entry.file for role, entry in manifest.files.items()})
+    return Bundle(path, manifest, _paths(path, manifest))
+
+
+def _paths(path: Path, manifest: Manifest) -> dict[str, Path]:
+    return {role: path / FILES / entry.file for role, entry in manifest.files.items()}
 
 
 def _read_manifest(path: Path) -> Manifest:

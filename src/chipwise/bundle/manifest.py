@@ -25,10 +25,11 @@ from chipwise.bundle.entries import (
 from chipwise.errors import BundleError
 from chipwise.report import Verdict
 
-FORMAT_VERSION = 2
-"""The newest format this version reads. A bundle is written in the oldest that holds it: 2 brought the fallback."""
+FORMAT_VERSION = 3
+"""The newest format this version reads. A bundle is written in the oldest that holds it: 2 brought the fallback, 3 the
+variants."""
 
-_FIRST_VERSION, _FALLBACK_VERSION = 1, 2
+_FIRST_VERSION, _FALLBACK_VERSION, _VARIANTS_VERSION = 1, 2, 3
 
 TOKENIZER = "tokenizer"
 SPECIAL_TOKENS = "special_tokens"
@@ -44,11 +45,15 @@ OWN_ROLES = frozenset({TOKENIZER, SPECIAL_TOKENS, CHAT_TEMPLATE, TEST_INPUTS, TE
 FALLBACK_PREFIX = "fallback."
 """What the roles of the fallback's files begin with."""
 
+VARIANT_NAME = r"^[a-z][a-z0-9-]{0,31}$"
+"""What a variant may be called: its documents are its name, ``_`` and their own."""
+
 _AGAIN = "copy or build the bundle again"
 
 # Both patterns admit a bare file name only: no folder, no "..", nothing hidden.
 _STORED_NAME = re.compile(r"[0-9a-f]{64}(\.[a-z0-9_]{1,16}){0,3}")
 DocumentName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}(\.[a-z0-9]{1,8}){1,2}$")]
+VariantName = Annotated[str, Field(pattern=VARIANT_NAME)]
 
 
 @strict
@@ -67,6 +72,8 @@ class Manifest:
         verdicts: What verification said of it.
         files: The files by role.
         fallback: The engine that goes on where the first one fails; None if the bundle holds none.
+        variants: Other forms of the same model, by name: each as the manifest of a bundle whose files lie among this
+            one's. It has no documents, fallback or variants of its own.
         documents: Files for people (``report.json``, ``report.html``), by name. A device may lack them; one that
             is there must be unchanged.
         created: When it was written, ISO 8601 in UTC.
@@ -85,14 +92,15 @@ class Manifest:
     files: dict[Role, FileEntry] = field(default_factory=dict)
     documents: dict[DocumentName, FileEntry] = field(default_factory=dict)
     fallback: Fallback | None = None
+    variants: dict[VariantName, Manifest] = field(default_factory=dict)
     created: str = field(default_factory=lambda: datetime.now(timezone.utc).isoformat(timespec="seconds"))
     chipwise_version: str = __version__
     format_version: int = _FIRST_VERSION
 
     def __post_init__(self) -> None:
         """Take the version that holds what there is."""
-        if self.fallback is not None and self.format_version == _FIRST_VERSION:
-            object.__setattr__(self, "format_version", _FALLBACK_VERSION)
+        least = _VARIANTS_VERSION if self.variants else _FIRST_VERSION if self.fallback is None else _FALLBACK_VERSION
+        object.__setattr__(self, "format_version", max(least, self.format_version))
 
     @property
     def passed(self) -> bool:
@@ -127,9 +135,16 @@ class Manifest:
             if role.startswith(FALLBACK_PREFIX)
         }
 
+    @property
+    def stored_files(self) -> dict[str, FileEntry]:
+        """All files that belong to it, its variants' too, by the name they are stored under."""
+        manifests = (self, *self.variants.values())
+        return {entry.file: entry for manifest in manifests for entry in manifest.files.values()}
+
     def to_json(self) -> bytes:
         """The content of manifest.json. What a format has no word for is left out."""
-        left_out = {"fallback"} if self.fallback is None else None
+        left_out: dict[str, Any] = {} if self.fallback else {"fallback": True}
+        left_out["variants"] = {"__all__": {"fallback", "variants"}} if self.variants else True
         return _ADAPTER.dump_json(self, indent=1, exclude=left_out) + b"\n"
 
     def to_dict(self) -> dict[str, Any]:
@@ -141,8 +156,13 @@ class Manifest:
         """Check that the parts agree with each other.
 
         Raises:
-            BundleError: A tensor lies in no file or past its end, or a stored name is not its digest.
+            BundleError: A tensor lies in no file or past its end, a stored name is not its digest, or a variant is
+                no decoder, or holds what only a bundle does.
         """
+        for name, variant in self.variants.items():
+            if variant.self_test is None or variant.fallback or variant.variants or variant.documents:
+                raise BundleError(f"variant {name} is no plain decoder", where=where, remedy=_AGAIN)
+            variant.check(where=f"{where}, variant {name}")
         for role, entry in self.files.items():
             if not _STORED_NAME.fullmatch(entry.file) or entry.file.split(".")[0] != entry.sha256:
                 raise BundleError(

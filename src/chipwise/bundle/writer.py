@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -13,7 +14,7 @@ from chipwise.bundle.entries import FileEntry
 from chipwise.bundle.layout import FILES, MANIFEST, MANIFEST_DIGEST, digest_line
 from chipwise.bundle.manifest import CHAT_TEMPLATE, SPECIAL_TOKENS, TOKENIZER, Manifest
 from chipwise.bundle.staging import Staging
-from chipwise.errors import OutputError
+from chipwise.errors import BundleError, OutputError
 from chipwise.files import sha256_bytes, sha256_file, sync, write_atomic, writing
 from chipwise.model.chat_template import ChatTemplate
 from chipwise.model.tokenizer import Tokenizer
@@ -148,6 +149,37 @@ class BundleWriter:
         write_atomic(self._staging.path / name, data)
         self._documents[name] = FileEntry(name, len(data), sha256_bytes(data))
 
+    def take(self, entry: FileEntry, source: Path, *, link: bool) -> None:
+        """Take a file of another bundle over under its own name, for whatever roles the manifest gives it.
+
+        Args:
+            entry: What it is; one that is there already is not written again.
+            source: Where it lies, checked.
+            link: Whether both bundles may share it on disk, since the other one is about to go.
+
+        Raises:
+            OutputError: The disk is full or not writable.
+        """
+        stored = self._staging.path / FILES / entry.file
+        if not stored.exists():
+            _place(source, stored, entry, link=link)
+
+    def take_document(self, name: str, entry: FileEntry, source: Path, *, link: bool) -> None:
+        """Take a document of another bundle over; one that is not there is only named.
+
+        Args:
+            name: What it is called here.
+            entry: What it is.
+            source: Where it lies.
+            link: As for ``take``.
+
+        Raises:
+            OutputError: The disk is full or not writable.
+        """
+        if source.exists():
+            _place(source, self._staging.path / name, entry, link=link)
+        self._documents[name] = replace(entry, file=name)
+
     def path(self, role: str) -> Path:
         """Where a file that was added lies until ``commit``; for opening what was built before it is finished.
 
@@ -162,19 +194,24 @@ class BundleWriter:
         """Write the manifest and move the bundle into place.
 
         Args:
-            manifest: What the bundle is; its ``files`` and ``documents`` are filled in from what was added.
+            manifest: What the bundle is; what was added is put into its ``files`` and ``documents``.
 
         Returns:
             The folder of the finished bundle.
 
         Raises:
-            BundleError: The manifest's parts do not agree with each other.
+            BundleError: The manifest's parts do not agree with each other, or it names a file that was not added.
             OutputError: The disk is full or not writable, or ``out_dir`` was taken meanwhile.
         """
-        full = replace(manifest, files=dict(self._files), documents=dict(self._documents))
+        full = replace(
+            manifest, files=manifest.files | self._files, documents=manifest.documents | self._documents
+        )  # fmt: skip
         data = full.to_json()
         Manifest.from_json(data, where=str(self.out_dir / MANIFEST))
         staged = self._staging.path
+        missing = sorted(name for name in full.stored_files if not (staged / FILES / name).exists())
+        if missing:
+            raise BundleError("named, but not added", where=str(self.out_dir / FILES / missing[0]))
         with writing(self.out_dir):
             shutil.rmtree(staged / "scratch", ignore_errors=True)
             sync(staged / FILES)
@@ -217,3 +254,14 @@ def refuse_taken(out_dir: Path, *, overwrite: bool) -> None:
 def _entry(path: Path, suffix: str) -> FileEntry:
     sha256 = sha256_file(path)
     return FileEntry(sha256 + suffix, path.stat().st_size, sha256)
+
+
+def _place(source: Path, target: Path, entry: FileEntry, *, link: bool) -> None:
+    with writing(target, need_bytes=entry.bytes):
+        if link:
+            # Some file systems have no links.
+            with suppress(OSError):
+                os.link(source, target)
+                return
+        shutil.copyfile(source, target)
+        sync(target)

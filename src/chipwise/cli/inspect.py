@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from chipwise.bundle import Bundle, Manifest, TensorEntry, open_bundle
+from chipwise.bundle.quality_cost import quality_cost
 from chipwise.cli.file_size import file_size
 from chipwise.cli.inspect_rknn import show_rknn
 from chipwise.model.rknn_file import is_rknn_file, read_rknn_file
@@ -45,6 +46,7 @@ def _rows(bundle: Bundle) -> Iterator[tuple[str, str]]:
     if (fallback := manifest.fallback) is not None:
         size = sum(entry.bytes for entry in manifest.fallback_files.values())
         yield "fallback", f"{fallback.engine.name} in {fallback.precision}, {file_size(size).strip()}"
+    yield from _labelled("variants", _variant_lines(manifest))
     yield "model", f"{model.source_name} ({model.config.get('arch', 'unknown architecture')}, from {model.source_kind})"
     yield "licence", model.licence or "none stated by the model"
     yield "created", f"{manifest.created} by chipwise {manifest.chipwise_version}"
@@ -61,10 +63,21 @@ def _labelled(label: str, lines: list[str]) -> Iterator[tuple[str, str]]:
         label = ""
 
 
+def _variant_lines(manifest: Manifest) -> list[str]:
+    return [
+        f"{name}: {variant.engine.name}, {file_size(sum(e.bytes for e in variant.engine_files.values())).strip()}; "
+        f"{quality_cost(variant.verdicts)}"
+        for name, variant in manifest.variants.items()
+    ]
+
+
 def _file_lines(manifest: Manifest) -> list[str]:
     lines = [f"{file_size(entry.bytes)}  {role}" for role, entry in manifest.files.items()]
-    # Two roles may share one stored file.
-    total = sum({entry.file: entry.bytes for entry in manifest.files.values()}.values())
+    for name, variant in manifest.variants.items():
+        own = {role: entry for role, entry in variant.files.items() if manifest.files.get(role) != entry}
+        lines += [f"{file_size(entry.bytes)}  {role} of variant {name}" for role, entry in own.items()]
+    # Two roles, and two variants, may share one stored file.
+    total = sum(entry.bytes for entry in manifest.stored_files.values())
     return [*lines, f"{file_size(total)}  in all"]
 
 

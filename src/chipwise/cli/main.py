@@ -23,6 +23,7 @@ _COMMANDS = {
     "verify": ("chipwise.cli.verify", "verify", "Run a bundle on a suite of tasks again."),
     "compare": ("chipwise.cli.compare", "compare", "Two bundles of one model beside each other."),
     "suite": ("chipwise.cli.suite", "suite", "Make a suite: of a domain, from your log, from other tools' files."),
+    "bundle": ("chipwise.cli.bundle", "bundle", "Put further forms of a model into its bundle."),
     "serve": ("chipwise.cli.serve", "serve", "Serve a bundle to OpenAI clients."),
     "board": ("chipwise.cli.board", "board", "Show a board's temperature, power, clocks, load and memory."),
     "inspect": ("chipwise.cli.inspect", "inspect", "Show what a bundle holds."),
