@@ -13,17 +13,20 @@ import httpx
 from chipwise.engine.null import NullSession
 from chipwise.serve.assembly import Served, make_site
 from chipwise.serve.hardware import Hardware
+from chipwise.serve.hardware_metrics import HardwareCollector
 from chipwise.serve.http.app import create_app
 from chipwise.serve.http.keys import Keys
 from chipwise.serve.http.service import Service
 from chipwise.serve.http.site import Site
 from chipwise.serve.http_server import HttpServer
 from chipwise.serve.listener import bind, listen, url_of
+from chipwise.serve.make_service import keep_prompts, make_service
+from chipwise.serve.post import Post
 from chipwise.serve.served_encoder import ServedEncoder
 from chipwise.serve.served_graph import ServedGraph
 from chipwise.serve.served_model import ServedModel
-from chipwise.serve.server import keep_prompts, make_service
 from chipwise.serve.settings import ServeSettings
+from chipwise.serve.workload import WorkloadCollector
 
 
 @dataclass
@@ -32,10 +35,14 @@ class Live:
 
     url: str
     http: httpx.Client
-    service: Service
+    post: Post
     server: HttpServer
     thread: threading.Thread
     site: Site
+
+    @property
+    def service(self) -> Service:
+        return self.post.current
 
     @property
     def session(self) -> NullSession:
@@ -81,10 +88,13 @@ def live(
     """Serve models on a free port; at the end let the server go, whatever it still does."""
     chosen = ServeSettings(port=0, **settings)
     listener = bind(chosen.host, chosen.port)
-    service = None
+    post = None
     if model is not None:
-        service = make_service(model, chosen, when_broken=lambda: server.leave(), keys=keys, hardware=hardware)
-    site = make_site(chosen, service, Served(model, encoder, graph), keys=keys)
+        post = Post(make_service(model, chosen, when_broken=lambda: server.leave(), keys=keys, hardware=hardware))
+        post.current.metrics.collect(WorkloadCollector(post.workload))
+        if hardware is not None:
+            post.current.metrics.collect(HardwareCollector(hardware))
+    site = make_site(chosen, post, Served(model, encoder, graph), keys=keys)
     ready = threading.Event()
     server = HttpServer(
         create_app(site), site.worker, grace_s=chosen.grace_s, on_ready=ready.set, on_drain=lambda: None
@@ -98,7 +108,7 @@ def live(
     try:
         # One client: making each its TLS settings takes longer than a request.
         with httpx.Client(base_url=url, verify=False, timeout=10) as client:
-            yield Live(url, client, service, server, thread, site)
+            yield Live(url, client, post, server, thread, site)
     finally:
         server.force_exit = True
         server.leave()

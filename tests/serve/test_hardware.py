@@ -5,6 +5,7 @@ import logging
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -75,9 +76,9 @@ def test_a_stale_state_is_not_shown() -> None:
 
 def test_a_folder_is_a_board(tmp_path: Path) -> None:
     FolderBoard(VirtualBoard(load_spec("rk3576"), 76.0), tmp_path)
-    model = null_model()
-    with open_board(model, BoardSettings(str(tmp_path), clock_floor=0.7), 4) as (served, hardware):
-        assert served is model
+    with open_board(BoardSettings(str(tmp_path), clock_floor=0.7), 4) as board:
+        session, hardware = null_model().session, board.hardware
+        assert board.wrap(session) is session
         assert hardware.decision is not None
         assert hardware.decision.level > 0
         ratio = hardware.decision.rung.clock_ratio
@@ -90,26 +91,27 @@ def test_a_folder_is_a_board(tmp_path: Path) -> None:
 def test_a_machine_without_a_thermometer_is_not_slowed_down(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "proc").mkdir()
     monkeypatch.setattr("chipwise.serve.board_option._THIS_MACHINE", tmp_path)
-    with open_board(null_model(), BoardSettings(), 4) as (_, hardware):
-        assert hardware.decision is None
-        assert "tells no temperature" in hardware.why_no_policy
-    with open_board(null_model(), BoardSettings(str(tmp_path)), 4) as (_, hardware):
-        assert hardware.decision is not None
+    with open_board(BoardSettings(), 4) as board:
+        assert board.hardware.decision is None
+        assert "tells no temperature" in board.hardware.why_no_policy
+    with open_board(BoardSettings(str(tmp_path)), 4) as board:
+        assert board.hardware.decision is not None
 
 
 def test_no_such_board() -> None:
-    with pytest.raises(InputError, match="no virtual board"), open_board(null_model(), BoardSettings("sim:x"), 4):
+    with pytest.raises(InputError, match="no virtual board"), open_board(BoardSettings("sim:x"), 4):
         pass
-    with pytest.raises(InputError, match="no such folder"), open_board(null_model(), BoardSettings("/none"), 4):
+    with pytest.raises(InputError, match="no such folder"), open_board(BoardSettings("/none"), 4):
         pass
 
 
 @contextmanager
 def rehearsal(air_c: float, **options) -> Iterator[tuple]:
     model = null_model(next_token=says("x" * 400), max_context=1024, clock=WallClock(), **options)
-    with open_board(model, BoardSettings("sim:rk3576", air_c=air_c), 4) as (served, hardware), \
-            live(served, hardware=hardware) as server:  # fmt: skip
-        yield server, hardware
+    with open_board(BoardSettings("sim:rk3576", air_c=air_c), 4) as board:
+        served = replace(model, session=board.wrap(model.session))
+        with live(served, hardware=board.hardware) as server:
+            yield server, board.hardware
 
 
 def test_serving_heats_a_virtual_board() -> None:

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from chipwise.errors import InputError
+from chipwise.serve.make_service import make_service
 from chipwise.serve.priority import Priority
 from chipwise.serve.ring import Ring
-from chipwise.serve.server import make_service
 from chipwise.serve.settings import ServeSettings
 from tests.serve.fakes import EOS, alone, null_model, says, text_of
 from tests.serve.live import live

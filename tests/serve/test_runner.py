@@ -22,6 +22,7 @@ from chipwise.serve.sampling import SamplingParams
 from chipwise.serve.scheduler import Scheduler, SchedulerRules
 from chipwise.serve.ticket import Ticket
 from chipwise.serve.vocabulary import Vocabulary
+from chipwise.serve.workload import WorkloadCollector
 from tests.serve.fakes import EOS, VOCAB, alone, byte_tokenizer, null_model, says, text_of
 
 GREEDY = SamplingParams(temperature=0.0)
@@ -54,7 +55,7 @@ class Bench:
         scheduler = Scheduler(n_slots=n_slots, max_step_tokens=model.session.max_step_tokens, rules=rules)
         vocabulary = Vocabulary(model.tokenizer)
         self.runner = Runner(model, scheduler, self.metrics, vocabulary, self.clock, lambda: self.limits)
-        self.runner.expose()
+        self.metrics.collect(WorkloadCollector(self.runner.workload))
         self.events: dict[Ticket, list[Event]] = {}
 
     def ask(

@@ -20,7 +20,7 @@ from chipwise.cli.main import main
 from chipwise.engine.null import NullOptions, NullSession
 from chipwise.errors import BundleError, InputError
 from chipwise.serve.listener import bind, listen
-from chipwise.serve.server import open_model
+from chipwise.serve.open_model import open_model
 from tests.serve.fakes import TEMPLATE, VOCAB, alone, byte_tokenizer, text_of
 
 OPTIONS = {"vocab_size": VOCAB}

@@ -122,8 +122,10 @@ def _terminate(number: int, frame: object) -> None:
 def run() -> int:
     """The program: `main` in a process of its own."""
     for name in ("SIGTERM", "SIGHUP"):
-        if hasattr(signal, name):
-            signal.signal(getattr(signal, name), _terminate)
+        number = getattr(signal, name, None)
+        # Under nohup a hangup is to be ignored.
+        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _terminate)
     return main()
 
 

@@ -17,9 +17,10 @@ from chipwise.engine.isolated import Isolation
 from chipwise.serve.assembly import Served
 from chipwise.serve.hardware import Hardware
 from chipwise.serve.http.keys import read_keys
+from chipwise.serve.open_model import FallbackMode, ModelOpener
 from chipwise.serve.served_graph import ServedGraph
 from chipwise.serve.served_model import ServedModel
-from chipwise.serve.server import Announcer, FallbackMode
+from chipwise.serve.server import Announcer
 from chipwise.serve.server import serve as run
 from chipwise.serve.settings import ServeSettings
 
@@ -173,18 +174,14 @@ def serve(
         kept_prompts=keep_prompts,
         grace_s=grace,
     )
+    all_slots = slots + settings.reserved_slots + settings.parking_slots
     announcer = Announcer(
         ready=partial(_say_ready, slots=slots), board=_say_board, draining=lambda: _say_draining(grace)
     )
     run(
         bundle,
         settings,
-        n_slots=slots,
-        max_context=context,
-        threads=threads,
-        fallback=fallback,
-        isolate=isolate,
-        isolation=Isolation(step_timeout_s=engine_timeout),
+        ModelOpener(all_slots, context, threads, fallback, isolate, Isolation(step_timeout_s=engine_timeout)),
         keys=None if keys_file is None else read_keys(keys_file),
         board=board_settings(**board),
         announcer=announcer,
@@ -198,6 +195,8 @@ def _say_ready(served: Served, url: str, *, slots: int) -> None:
     chat, encoder, graph, pages = served.chat, served.encoder, served.graph, ""
     if chat is not None:
         click.echo(f"serving {chat.name}: {slots} requests at once, {chat.session.max_context} tokens each")
+        for variant in served.variants:
+            click.echo(f"variant {variant.name}, for when the board is too hot: {variant.quality_cost}")
         pages = f"live page at {url}/; "
     if encoder is not None:
         click.echo(f"serving {encoder.name}: embeddings of {encoder.width}, texts of {encoder.max_tokens} tokens")

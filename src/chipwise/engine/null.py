@@ -74,6 +74,7 @@ class NullOptions:
         vocab_size: Length of a row of logits.
         max_step_tokens: The most tokens a row of one step may bring.
         next_token: The "model"; None hashes the whole history.
+        salt: Makes another model of it, which hashes otherwise; not with ``next_token``.
         slope: How much less each further token id (counted upwards from the next one, around) gets in logits.
         prefill_s: Cost of a prefill, in seconds a token.
         decode_s: Cost of a decode, in seconds a row.
@@ -87,6 +88,7 @@ class NullOptions:
     vocab_size: int = 256
     max_step_tokens: int = 512
     next_token: NextToken | None = None
+    salt: int = 0
     slope: float = 1.0
     prefill_s: float = 0.0
     decode_s: float = 0.0
@@ -218,8 +220,8 @@ class NullSession:
                 raise EngineError(f"{past} + {batch.new_tokens} tokens, a slot holds {self.max_context}")
 
     def _write(self, slot: _Slot, row: npt.NDArray[np.float32]) -> None:
-        choose = self._options.next_token
-        token = choose(slot.tokens) if choose else (slot.hashes[-1] >> 33) % self.vocab_size
+        choose, salt = self._options.next_token, self._options.salt * _MIX & _MASK
+        token = choose(slot.tokens) if choose else ((slot.hashes[-1] ^ salt) >> 33) % self.vocab_size
         start = (self.vocab_size - token) % self.vocab_size
         row[:] = self._ramp[start : start + self.vocab_size]
 

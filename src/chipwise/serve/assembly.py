@@ -10,10 +10,10 @@ from pathlib import Path
 from chipwise.bundle import Bundle, open_bundle
 from chipwise.errors import InputError
 from chipwise.serve.crew import Crew, Worker
+from chipwise.serve.exchange import Exchange
 from chipwise.serve.http.embeddings import Embeddings, embedding_stage
 from chipwise.serve.http.infer import Inference
 from chipwise.serve.http.keys import Keys
-from chipwise.serve.http.service import Service
 from chipwise.serve.http.single_shot import SingleShot
 from chipwise.serve.http.site import Site
 from chipwise.serve.inference.stages import inference_stages
@@ -21,6 +21,8 @@ from chipwise.serve.job_metrics import JobMetrics
 from chipwise.serve.metrics import Metrics
 from chipwise.serve.pipeline.pipeline import Pipeline
 from chipwise.serve.pipeline.stage import Stage
+from chipwise.serve.post import Post
+from chipwise.serve.rung import Variant
 from chipwise.serve.served_encoder import ServedEncoder, holds_encoder, open_encoder
 from chipwise.serve.served_graph import ServedGraph, holds_graph, open_served_graph
 from chipwise.serve.served_model import ServedModel
@@ -35,18 +37,21 @@ class Served:
         chat: The language model; None if there is none.
         encoder: The encoder; None if there is none.
         graph: The plain graph; None if there is none.
+        variants: Other forms of the language model that it can be exchanged for.
     """
 
     chat: ServedModel | None = None
     encoder: ServedEncoder | None = None
     graph: ServedGraph | None = None
+    variants: tuple[Variant, ...] = ()
 
-    def close(self) -> None:
-        """Give the memory of all back."""
-        if self.chat is not None:
-            self.chat.session.close()
-            if self.chat.fallback is not None:
-                self.chat.fallback.close()
+    @property
+    def beside(self) -> frozenset[str]:
+        """The names of those beside the language model."""
+        return frozenset(model.name for model in (self.encoder, self.graph) if model is not None)
+
+    def close_single_shots(self) -> None:
+        """Give the memory of those beside the language model back."""
         if self.encoder is not None:
             self.encoder.session.close()
         if self.graph is not None:
@@ -84,23 +89,25 @@ def open_single_shots(
 
 def make_site(
     settings: ServeSettings,
-    chat: Service | None,
+    chat: Post | None,
     served: Served,
     *,
     keys: Keys | None = None,
+    exchange: Exchange | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Site:
     """What is behind the routes. Nothing is started.
 
     Args:
         settings: The server's settings.
-        chat: The language model's service; None if none is served.
+        chat: The language model's post; None if none is served.
         served: The open models.
         keys: Who may ask; None lets everybody.
+        exchange: What exchanges the language model; None if nothing does.
         clock: The time in seconds.
     """
-    metrics = Metrics() if chat is None else chat.metrics
-    workers: list[Worker] = [] if chat is None else [chat.loop]
+    metrics = Metrics() if chat is None else chat.current.metrics
+    workers: list[Worker] = [] if chat is None else [chat]
     kinds = {"embeddings": served.encoder, "infer": served.graph}
     counts = JobMetrics(metrics, tuple(kind for kind, model in kinds.items() if model is not None))
 
@@ -117,4 +124,4 @@ def make_site(
         inference = Inference(
             graph, shot("infer", *inference_stages(graph.name, graph.session, graph.inputs)), settings
         )
-    return Site(metrics, Crew(workers), keys, chat, embeddings, inference)
+    return Site(metrics, Crew(workers), keys, chat, embeddings, inference, exchange, settings)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from chipwise.engine.session import Session
 from chipwise.serve.clock_cap import ClockCap, Write
 from chipwise.serve.hardware import Hardware
 from chipwise.serve.policy import Policy, PolicySettings
-from chipwise.serve.rehearsed_session import RehearsedSession
+from chipwise.serve.rehearsed_session import Rehearsal
 from chipwise.serve.rung import ladder
-from chipwise.serve.served_model import ServedModel
 from chipwise.sim import PREFIX, RealTime, VirtualBoard, VirtualFiles, load_spec
 from chipwise.telemetry import BoardFiles, BoardMeters, Tree, open_files
 
@@ -40,40 +40,54 @@ class BoardSettings:
     air_c: float = 25.0
 
 
+@dataclass(frozen=True)
+class WatchedBoard:
+    """A board in view.
+
+    Attributes:
+        hardware: What watches it.
+        wrap: What becomes of sessions on it: on a virtual board they heat it.
+    """
+
+    hardware: Hardware
+    wrap: Callable[[Session], Session]
+
+
 @contextmanager
-def open_board(model: ServedModel, settings: BoardSettings, max_batch: int) -> Iterator[tuple[ServedModel, Hardware]]:
-    """Watch a board while a model is served.
+def open_board(settings: BoardSettings, max_batch: int) -> Iterator[WatchedBoard]:
+    """Watch a board while models are served.
 
     Args:
-        model: The model.
         settings: Which board, and what may be done to it.
         max_batch: Requests that run at once when nothing is wrong.
 
     Yields:
-        The model as it is to be served (on a virtual board its session heats it), and the hardware.
+        The board.
 
     Raises:
         InputError: There is no such board, or its clock may not be set.
     """
     with ExitStack() as stack:
-        name, served = settings.board or str(_THIS_MACHINE), model
+        name = settings.board or str(_THIS_MACHINE)
+        wrap: Callable[[Session], Session] = _as_it_is
         if name.startswith(PREFIX):
             board = VirtualBoard(load_spec(name), settings.air_c)
-            virtual = VirtualFiles(board)
-            rehearsed = RehearsedSession(model.session, board)
-            session: Session = rehearsed
-            served = replace(model, session=session)
-            live = RealTime(board, rehearsed.activity)
+            virtual, rehearsal = VirtualFiles(board), Rehearsal(board)
+            live = RealTime(board, rehearsal.activity)
             live.start()
             stack.callback(live.stop)
-            hardware = _hardware(name, virtual, virtual.write, settings, max_batch)
+            hardware, wrap = _hardware(name, virtual, virtual.write, settings, max_batch), rehearsal.wrap
         else:
             root = Path(name)
             files = stack.enter_context(open_files(root))
             hardware = _hardware(name, files, _writer(root), settings, max_batch)
         stack.callback(hardware.stop)
         hardware.start()
-        yield served, hardware
+        yield WatchedBoard(hardware, wrap)
+
+
+def _as_it_is(session: Session) -> Session:
+    return session
 
 
 def _hardware(name: str, files: BoardFiles, write: Write, settings: BoardSettings, max_batch: int) -> Hardware:
@@ -84,7 +98,8 @@ def _hardware(name: str, files: BoardFiles, write: Write, settings: BoardSetting
     if settings.board is None and temp.value is None:
         return Hardware(name, meters, None, why_no_policy=_NO_TEMPERATURE.format(why=temp.unknown), clock_cap=cap)
     ratios = cap.ratios(settings.clock_floor) if cap is not None and settings.clock_floor is not None else ()
-    return Hardware(name, meters, Policy(ladder(max_batch, ratios), settings.policy), clock_cap=cap)
+    rungs = partial(ladder, max_batch, ratios)
+    return Hardware(name, meters, Policy(rungs(()), settings.policy), rungs=rungs, clock_cap=cap)
 
 
 def _writer(root: Path) -> Write:

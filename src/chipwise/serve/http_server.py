@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import socket
+import termios
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
@@ -28,6 +30,8 @@ _KEEP_ALIVE_S = 65
 class HttpServer(uvicorn.Server):
     """Serves an application until it is told to end, by Ctrl-C, SIGTERM or ``drain``.
 
+    SIGHUP has the bundle loaded anew, as of other servers; but when it says that the terminal is gone, the server ends.
+
     Then new requests are refused, those on their way may finish within the grace time, and the server ends. A second
     signal ends the process at once.
     """
@@ -40,6 +44,7 @@ class HttpServer(uvicorn.Server):
         grace_s: float,
         on_ready: Callable[[], None],
         on_drain: Callable[[], None],
+        on_reload: Callable[[], object] = lambda: None,
     ) -> None:
         super().__init__(
             uvicorn.Config(
@@ -58,6 +63,8 @@ class HttpServer(uvicorn.Server):
         self._grace_s = grace_s
         self._on_ready = on_ready
         self._on_drain = on_drain
+        self._on_reload = on_reload
+        self._terminals = tuple(fd for fd in range(3) if os.isatty(fd))
         self._asyncio: asyncio.AbstractEventLoop | None = None
         self._owns_signals = False
 
@@ -81,9 +88,13 @@ class HttpServer(uvicorn.Server):
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        loop, before = asyncio.get_running_loop(), {number: signal.getsignal(number) for number in _SIGNALS}
+        loop, before = (
+            asyncio.get_running_loop(),
+            {number: signal.getsignal(number) for number in (*_SIGNALS, signal.SIGHUP)},
+        )
         for number in _SIGNALS:
             loop.add_signal_handler(number, self._drain)
+        loop.add_signal_handler(signal.SIGHUP, self._hang_up)
         self._owns_signals = True
         try:
             yield
@@ -107,6 +118,12 @@ class HttpServer(uvicorn.Server):
         loop.call_later(self._grace_s, self._end_grace)
         self._on_drain()
 
+    def _hang_up(self) -> None:
+        if any(_is_gone(fd) for fd in self._terminals):
+            self._drain()
+        else:
+            self._on_reload()
+
     def _end_grace(self) -> None:
         self._worker.abort(UnavailableError("the server shut down before the answer was complete"))
         # The abort takes effect after the step that runs; one that hangs is not waited for.
@@ -119,6 +136,17 @@ class HttpServer(uvicorn.Server):
         """Let the next signal end the process, whatever it hangs in."""
         if self._owns_signals:
             self._owns_signals = False
+            loop.remove_signal_handler(signal.SIGHUP)
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
             for number in _SIGNALS:
                 loop.remove_signal_handler(number)
                 signal.signal(number, signal.SIG_DFL)
+
+
+def _is_gone(fd: int) -> bool:
+    """Whether a terminal that there was is there no more."""
+    try:
+        termios.tcgetattr(fd)
+    except termios.error:
+        return True
+    return False

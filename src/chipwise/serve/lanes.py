@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from chipwise.errors import ChipwiseError
 from chipwise.serve.events import Outbox
@@ -10,6 +11,7 @@ from chipwise.serve.loop import Loop
 from chipwise.serve.request import Request
 from chipwise.serve.rescue import Rescue
 from chipwise.serve.ticket import Ticket
+from chipwise.serve.workload import Workload
 
 
 class Lanes:
@@ -41,6 +43,19 @@ class Lanes:
     def broken(self) -> Exception | None:
         """The error of chipwise's own that ended a loop."""
         return next((loop.broken for loop in self._loops if loop.broken is not None), None)
+
+    def workload(self) -> Workload:
+        """What there is to do, and what was done."""
+        workload = self._main.workload()
+        if self._fallback is None or self._rescue is None:
+            return workload
+        running = self._fallback.workload().running
+        return replace(workload, fallbacks=self._rescue.n_taken, fallback_running=running, breaker=self._rescue.state)
+
+    def turn(self) -> bool:
+        """Run one step of each in the caller's thread, for time that is not real; False if there was nothing to do."""
+        turns = [loop.turn() for loop in self._loops]
+        return any(turns)
 
     def start(self) -> None:
         """Start the threads."""

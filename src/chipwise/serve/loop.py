@@ -11,6 +11,7 @@ from chipwise.serve.events import Outbox
 from chipwise.serve.request import Request
 from chipwise.serve.runner import Runner
 from chipwise.serve.ticket import Ticket
+from chipwise.serve.workload import Workload
 
 # How often requests that cannot run now are looked after.
 _LOOK_S = 0.05
@@ -42,6 +43,10 @@ class Loop:
     def healthy(self) -> bool:
         """Whether requests can be expected to be answered."""
         return self.broken is None and self._runner.healthy
+
+    def workload(self) -> Workload:
+        """What there is to do, and what was done."""
+        return self._runner.workload()
 
     @property
     def down(self) -> bool:
@@ -107,23 +112,8 @@ class Loop:
             self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
-    def _run(self) -> None:
-        try:
-            while not self._stopping:
-                # Cleared before the look for work, so that what comes after the look sets it again.
-                self._wake.clear()
-                if not self._turn():
-                    # Those that wait for the hardware's limits to be lifted have deadlines.
-                    self._wake.wait(None if self._runner.idle else _LOOK_S)
-        except Exception as e:
-            _logger.exception("the serving loop broke")
-            self.broken = e
-            try:
-                self._runner.fail_all(EngineError(f"the serving loop broke ({type(e).__name__}: {e})"))
-            finally:
-                self._when_broken()
-
-    def _turn(self) -> bool:
+    def turn(self) -> bool:
+        """Run one step in the caller's thread; False if there was nothing to do. For the thread, and virtual time."""
         error, self._abort_with = self._abort_with, None
         if error is not None:
             self._runner.fail_all(error)
@@ -134,3 +124,19 @@ class Loop:
             self._when_idle = None
             when_idle()
         return False
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping:
+                # Cleared before the look for work, so that what comes after the look sets it again.
+                self._wake.clear()
+                if not self.turn():
+                    # Those that wait for the hardware's limits to be lifted have deadlines.
+                    self._wake.wait(None if self._runner.idle else _LOOK_S)
+        except Exception as e:
+            _logger.exception("the serving loop broke")
+            self.broken = e
+            try:
+                self._runner.fail_all(EngineError(f"the serving loop broke ({type(e).__name__}: {e})"))
+            finally:
+                self._when_broken()

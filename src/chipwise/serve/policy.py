@@ -94,14 +94,9 @@ class Policy:
     """
 
     def __init__(self, rungs: Sequence[Rung], settings: PolicySettings | None = None) -> None:
-        self._rungs = tuple(rungs)
         self._settings = settings or PolicySettings()
-        self._top = len(self._rungs) - 1
-        # All that costs no request: where it is safe to be blind.
-        self._blind = max(n for n, rung in enumerate(self._rungs) if not rung.costs_requests)
-        # Power is a plan, heat a danger: for a plan no more than background work is turned away.
-        self._thrifty = min(self._top, self._blind + 1)
         self._level = 0
+        self._take(rungs)
         self._changed_s = -math.inf
         self._relaxed_s = -math.inf
         self._patience = 1.0
@@ -112,6 +107,17 @@ class Policy:
         self._last_s: float | None = None
         self.changes = 0
         """Changes of the rung since the start."""
+
+    @property
+    def rungs(self) -> tuple[Rung, ...]:
+        """The ladder."""
+        return self._rungs
+
+    def change_rungs(self, rungs: Sequence[Rung]) -> None:
+        """Go on with another ladder, on the rung that turns away as much as the one it is on, or on the nearest."""
+        above = self._top - self._level if self._rungs[self._level].costs_requests else None
+        self._take(rungs)
+        self._level = min(self._level, self._blind) if above is None else self._top - above
 
     def decide(self, state: HardwareState) -> Decision:
         """What to do now. States come in the order of their times."""
@@ -142,6 +148,14 @@ class Policy:
         if self._settings.trip_c is not None:
             return self._settings.trip_c
         return _ASSUMED_TRIP_C if state.passive_c.value is None else state.passive_c.value
+
+    def _take(self, rungs: Sequence[Rung]) -> None:
+        self._rungs = tuple(rungs)
+        self._top = len(self._rungs) - 1
+        # All that costs no request: where it is safe to be blind.
+        self._blind = max(n for n, rung in enumerate(self._rungs) if not rung.costs_requests)
+        # Power is a plan, heat a danger: for a plan no more than background work is turned away.
+        self._thrifty = min(self._top, self._blind + 1)
 
     def _by_heat(self, state: HardwareState, reasons: list[str], hysteresis_c: float = 0.0) -> int:
         """The rung that the temperature asks for; the reason is added if it is not the lowest."""

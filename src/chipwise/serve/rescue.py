@@ -6,7 +6,6 @@ import threading
 from collections.abc import Callable
 
 from chipwise.serve.breaker import STATES, Breaker
-from chipwise.serve.metrics import Metrics
 from chipwise.serve.ticket import Ticket
 
 
@@ -63,16 +62,3 @@ class Rescue:
         """The fallback took a request."""
         with self._lock:
             self.n_taken += 1
-
-
-def expose_rescue(metrics: Metrics, rescue: Rescue, n_running: Callable[[], int]) -> None:
-    """Let the metrics show the fallback's part.
-
-    Args:
-        metrics: The server's metrics.
-        rescue: What they show.
-        n_running: Requests that run in the fallback.
-    """
-    metrics.tally("chipwise_fallbacks", "Requests that the fallback took.", lambda: rescue.n_taken)
-    metrics.watch("chipwise_fallback_running_requests", "Requests that run in the fallback.", n_running)
-    metrics.watch("chipwise_breaker_state", "0 closed, 1 half open, 2 open.", lambda: rescue.state)

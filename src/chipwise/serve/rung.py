@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from chipwise.bundle import Bundle
+from chipwise.bundle.quality_cost import quality_cost
 from chipwise.serve.limits import Limits
 from chipwise.serve.priority import Priority
 
@@ -16,8 +19,8 @@ class Variant:
     """A cooler or smaller form of the model.
 
     Attributes:
-        name: Its name.
-        quality_cost: What it loses against the first form, as it was measured, in words.
+        name: Its name in the bundle.
+        quality_cost: What it loses against the unquantized model, as it was measured, in words.
     """
 
     name: str
@@ -44,6 +47,13 @@ class Rung:
     def costs_requests(self) -> bool:
         """Whether requests are turned away."""
         return bool(self.limits.shed)
+
+
+def variants_of(bundle: Bundle) -> tuple[Variant, ...]:
+    """The other forms in a bundle, in the order in which a ladder takes them: those that lose least first."""
+    costs = {name: quality_cost(form.manifest.verdicts) for name, form in bundle.variants.items()}
+    ordered = sorted(costs, key=lambda name: math.inf if (cost := costs[name]) is None else cost.kl_mean_nats)
+    return tuple(Variant(name, str(costs[name] or "quality not measured")) for name in ordered)
 
 
 # EMERGENCY is in none of them.

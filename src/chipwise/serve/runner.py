@@ -28,9 +28,10 @@ from chipwise.serve.scrub import scrub
 from chipwise.serve.sequence import Sequence
 from chipwise.serve.served_model import ServedModel
 from chipwise.serve.slots import Move
-from chipwise.serve.speculation.speculation import expose_speculation
 from chipwise.serve.ticket import Ticket
+from chipwise.serve.turns import Turns
 from chipwise.serve.vocabulary import Vocabulary
+from chipwise.serve.workload import Workload
 
 # An engine that fails this many steps in a row is not just unlucky with one request.
 _FAILURES_UNTIL_SICK = 3
@@ -54,6 +55,7 @@ class Runner:
         clock: Callable[[], float],
         limits: Callable[[], Limits] = lambda: NO_LIMITS,
         rescue: Rescue | None = None,
+        turns: Turns | None = None,
     ) -> None:
         self._session = model.session
         self._eos_ids = frozenset(model.tokenizer.special.eos_ids)
@@ -63,6 +65,7 @@ class Runner:
         self._clock = clock
         self._limits = limits
         self._rescue = rescue
+        self._turns = turns or Turns()
         self._process = model.process
         self._replay = Replay()
         if self._process is not None:
@@ -88,26 +91,24 @@ class Runner:
         """Whether no request is on its way."""
         return not self._live
 
-    @property
-    def n_running(self) -> int:
-        """Requests that run."""
-        return len(self._scheduler.running)
-
-    def expose(self) -> None:
-        """Let the metrics show who waits and who runs. For one runner a server."""
-        metrics, scheduler = self._metrics, self._scheduler
-        metrics.watch("chipwise_queue_depth_requests", "Requests that wait for a slot.", lambda: scheduler.n_waiting)
-        metrics.watch("chipwise_running_requests", "Requests that run.", lambda: len(scheduler.running))
-        metrics.watch("chipwise_parked_requests", "Requests whose slot waits.", lambda: scheduler.n_parked)
-        metrics.tally("chipwise_reused_tokens", "Tokens whose KV was there already.", lambda: scheduler.n_reused)
-        metrics.tally(
-            "chipwise_parkings", "Requests that gave way and kept their KV.", lambda: scheduler.n_displaced[0]
+    def workload(self) -> Workload:
+        """What it has to do and has done; from any thread."""
+        scheduler, process = self._scheduler, self._process
+        speculation = scheduler.speculation
+        return Workload(
+            waiting=scheduler.n_waiting,
+            running=len(scheduler.running),
+            parked=scheduler.n_parked,
+            slots=self._session.n_slots,
+            kv_tokens=self._kv_tokens(),
+            reused=scheduler.n_reused,
+            parkings=scheduler.n_displaced[0],
+            evictions=scheduler.n_displaced[1],
+            speculated=None if speculation is None else speculation.n_speculated,
+            accepted=None if speculation is None else speculation.n_accepted,
+            up=None if process is None else process.state == "up",
+            restarts=None if process is None else process.restarts,
         )
-        metrics.tally("chipwise_evictions", "Requests that gave way and lost it.", lambda: scheduler.n_displaced[1])
-        if (speculation := scheduler.speculation) is not None:
-            expose_speculation(metrics, speculation)
-        metrics.watch("chipwise_slots", "KV slots.", lambda: self._session.n_slots)
-        metrics.watch("chipwise_kv_used_tokens", "Tokens in the KV slots held.", self._kv_tokens)
 
     def submit(self, request: Request, outbox: Outbox) -> Ticket:
         """Take a request.
@@ -156,7 +157,8 @@ class Runner:
             return True
         started_s = self._clock()
         try:
-            logits = self._session.step(step.batch).logits
+            with self._turns.take(min(sequence.request.priority for sequence in step.sequences)):
+                logits = self._session.step(step.batch).logits
         except EngineLostError as e:
             self._lost(e, step.sequences)
             return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from chipwise.bundle.quality_cost import QualityCost
 from chipwise.engine.restarts import Restarts
 from chipwise.engine.session import Session
 from chipwise.model.chat_template import ChatTemplate
@@ -25,6 +26,8 @@ class ServedModel:
         reuses_prefixes: Whether KV copied from another prompt with the same beginning is as good as computed.
         fallback: Another decoder of the same vocabulary, which takes over what the first one fails; None if there is
             none. The server closes it.
+        variant: Which form of its bundle's model it is; None for the one the bundle was built as.
+        quality_cost: What it loses against the unquantized model; None if that was not measured.
         process: The session, if its engine runs in a process that may be lost and is replaced; None if it does not.
     """
 
@@ -38,3 +41,11 @@ class ServedModel:
     reuses_prefixes: bool = True
     fallback: Session | None = None
     process: Restarts | None = None
+    variant: str | None = None
+    quality_cost: QualityCost | None = None
+
+    def close(self) -> None:
+        """Give all its memory back."""
+        self.session.close()
+        if self.fallback is not None:
+            self.fallback.close()

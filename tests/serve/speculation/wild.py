@@ -23,6 +23,7 @@ from chipwise.serve.speculation.speculation import Speculation
 from chipwise.serve.step_cost import StepCost
 from chipwise.serve.ticket import Ticket
 from chipwise.serve.vocabulary import Vocabulary
+from chipwise.serve.workload import WorkloadCollector
 from tests.serve.fakes import VOCAB, byte_tokenizer
 from tests.serve.fragile import FragileSession
 
@@ -81,7 +82,7 @@ class WildBench:
             speculation=speculation,
         )
         self.runner = Runner(model, self.scheduler, self.metrics, Vocabulary(tokenizer), self.clock)
-        self.runner.expose()
+        self.metrics.collect(WorkloadCollector(self.runner.workload))
         self.events: dict[Ticket, list[Event]] = {}
 
     def ask(

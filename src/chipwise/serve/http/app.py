@@ -21,12 +21,14 @@ from chipwise.serve.http.guard import Guard
 from chipwise.serve.http.infer import infer_routes
 from chipwise.serve.http.live_page import live_route
 from chipwise.serve.http.probes import probe_routes
+from chipwise.serve.http.reload import RELOAD, reload_route
 from chipwise.serve.http.site import Site
 
 # What is said where a route has no model behind it, and how it gets one.
 _NO_LANGUAGE_MODEL = ("this server has no language model", "start it with the bundle of one")
 _NO_ENCODER = ("this server gives no embeddings", "start it with --embeddings BUNDLE, the bundle of an encoder")
 
+_NOTHING_TO_EXCHANGE = ("this server has nothing to exchange", "start it with the bundle of a language model")
 _NO_GRAPH = ("this server runs no plain graph", "start it with --infer BUNDLE, the bundle of one")
 
 
@@ -61,9 +63,13 @@ def _answering(site: Site) -> Iterator[Route]:
     if site.chat is None:
         yield from (_absent(path, *_NO_LANGUAGE_MODEL) for path in ("/v1/chat/completions", "/v1/completions"))
     else:
-        yield chat_route(site.chat)
-        yield completions_route(site.chat)
-        yield live_route(site.chat)
+        yield chat_route(site.chat, site.settings)
+        yield completions_route(site.chat, site.settings)
+        yield live_route(site.chat, site.exchange)
+    if site.exchange is None:
+        yield _absent(RELOAD, *_NOTHING_TO_EXCHANGE)
+    else:
+        yield reload_route(site.exchange, site.keys)
     yield _absent("/v1/embeddings", *_NO_ENCODER) if site.embeddings is None else embeddings_route(site.embeddings)
     if site.inference is None:
         yield _absent("/v1/infer", *_NO_GRAPH)

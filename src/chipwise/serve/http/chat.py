@@ -22,6 +22,8 @@ from chipwise.serve.http.response_format import ResponseFormat
 from chipwise.serve.http.service import Service, no_chat_template
 from chipwise.serve.http.tools import Tool, ToolChoice, check_tools
 from chipwise.serve.http.unsupported import refuse_unsupported_in_message
+from chipwise.serve.post import Post
+from chipwise.serve.settings import ServeSettings
 
 
 class ChatFields(AnswerFields):
@@ -47,13 +49,16 @@ class ChatFields(AnswerFields):
         return (self.top_logprobs or 0) if self.logprobs else None
 
 
-def chat_route(service: Service) -> Route:
+def chat_route(post: Post, settings: ServeSettings) -> Route:
     """The route."""
 
     async def chat(request: Request) -> AnswerResponse:
-        arrived_s = service.clock()
-        body = await read_body(request, service.settings.max_body_bytes, service.settings.body_timeout_s)
-        fields = read_fields(ChatFields, body)
+        arrived_s = post.current.clock()
+        fields = read_fields(ChatFields, await read_body(request, settings.max_body_bytes, settings.body_timeout_s))
+        with post.taken() as service:
+            return await answer(service, request, fields, arrived_s)
+
+    async def answer(service: Service, request: Request, fields: ChatFields, arrived_s: float) -> AnswerResponse:
         service.check_model(fields.model)
         asked = service.asked(request, fields, arrived_s)
         _check(fields)

@@ -17,6 +17,8 @@ from chipwise.serve.http.fields import AnswerFields, read_fields
 from chipwise.serve.http.form import Frame
 from chipwise.serve.http.respond import AnswerResponse
 from chipwise.serve.http.service import Service
+from chipwise.serve.post import Post
+from chipwise.serve.settings import ServeSettings
 
 _DEFAULT_MAX_TOKENS = 16  # OpenAI's
 
@@ -52,13 +54,17 @@ class CompletionFields(AnswerFields):
         return self.logprobs
 
 
-def completions_route(service: Service) -> Route:
+def completions_route(post: Post, settings: ServeSettings) -> Route:
     """The route."""
 
     async def completions(request: Request) -> AnswerResponse:
-        arrived_s = service.clock()
-        body = await read_body(request, service.settings.max_body_bytes, service.settings.body_timeout_s)
+        arrived_s = post.current.clock()
+        body = await read_body(request, settings.max_body_bytes, settings.body_timeout_s)
         fields = read_fields(CompletionFields, body)
+        with post.taken() as service:
+            return await answer(service, request, fields, arrived_s)
+
+    async def answer(service: Service, request: Request, fields: CompletionFields, arrived_s: float) -> AnswerResponse:
         service.check_model(fields.model)
         asked = service.asked(request, fields, arrived_s)
         n_choices = service.n_choices(fields)

@@ -22,12 +22,16 @@ MODEL_NOT_FOUND = "model_not_found"
 INVALID_KEY = "invalid_api_key"
 NOT_SERVED = "not_served"
 ABOVE_CEILING = "priority_not_allowed"
+NOT_ALLOWED = "not_allowed"
+BUNDLE_REFUSED = "bundle_refused"
 
 _STATUS_OF_CODE = {
     MODEL_NOT_FOUND: HTTPStatus.NOT_FOUND,
     NOT_SERVED: HTTPStatus.NOT_FOUND,
     INVALID_KEY: HTTPStatus.UNAUTHORIZED,
     ABOVE_CEILING: HTTPStatus.FORBIDDEN,
+    NOT_ALLOWED: HTTPStatus.FORBIDDEN,
+    BUNDLE_REFUSED: HTTPStatus.UNPROCESSABLE_ENTITY,
 }
 
 # A drained server is replaced by the next one.

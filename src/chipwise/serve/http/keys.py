@@ -32,10 +32,12 @@ class Client:
     Attributes:
         name: Its name; clients share the model evenly.
         ceiling: The most urgent priority it may ask for.
+        admin: Whether it may exchange the model.
     """
 
     name: str = ""
     ceiling: Priority = Priority.EMERGENCY
+    admin: bool = False
 
     @property
     def usual(self) -> Priority:
@@ -56,6 +58,7 @@ class _Entry(BaseModel):
         Annotated[str, Field(pattern=_SHA256), BeforeValidator(lambda v: v.lower() if isinstance(v, str) else v)] | None
     ) = None
     ceiling: PriorityField = Priority.INTERACTIVE
+    admin: bool = False
 
 
 class _File(BaseModel):
@@ -104,7 +107,7 @@ def read_keys(path: Path) -> Keys:
                 where=where,
                 remedy="give each its own",
             )
-        clients[digest] = Client(entry.client, entry.ceiling)
+        clients[digest] = Client(entry.client, entry.ceiling, entry.admin)
     return Keys(clients)
 
 

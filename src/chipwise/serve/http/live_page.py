@@ -10,9 +10,12 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
+from chipwise.bundle.quality_cost import quality_cost
+from chipwise.serve.exchange import Exchange
 from chipwise.serve.hardware import Hardware
 from chipwise.serve.http.service import Service
 from chipwise.serve.metrics import Metrics
+from chipwise.serve.post import Post
 from chipwise.target.units import human
 from chipwise.telemetry import Reading
 
@@ -39,7 +42,7 @@ class Line:
     remark: str = ""
 
 
-def live_route(service: Service) -> Route:
+def live_route(post: Post, exchange: Exchange | None = None) -> Route:
     """The route of the page."""
     environment = Environment(
         loader=PackageLoader("chipwise.serve.http"), autoescape=True, undefined=StrictUndefined,
@@ -49,13 +52,15 @@ def live_route(service: Service) -> Route:
 
     async def page(request: Request) -> Response:
         del request
-        loop, hardware = service.loop, service.hardware
+        service = post.current
+        hardware = service.hardware
         text = template.render(
             model=service.model.name,
-            status="unhealthy" if not loop.healthy else "draining" if loop.draining else "ok",
+            status="unhealthy" if not post.healthy else "draining" if post.draining else "ok",
             refresh_s=_REFRESH_S,
             serving=tuple(serving_lines(service.metrics)),
             requests=tuple(request_lines(service.metrics)),
+            form=tuple(form_lines(service, exchange)),
             board="" if hardware is None else hardware.name,
             policy=() if hardware is None else tuple(policy_lines(hardware)),
             hardware=() if hardware is None else tuple(board_lines(hardware)),
@@ -80,6 +85,22 @@ def serving_lines(metrics: Metrics) -> Iterator[Line]:
     yield _mean(metrics, "chipwise_batch_size_rows", "Requests in a decode step", lambda rows: f"{rows:.1f}")
     gave_way = metrics.value("chipwise_parkings_total") + metrics.value("chipwise_evictions_total")
     yield Line("Requests that gave way", f"{gave_way:.0f}", "to more urgent ones")
+
+
+def form_lines(service: Service, exchange: Exchange | None) -> Iterator[Line]:
+    """Which form of the model answers, at what cost, and what became of others."""
+    model = service.model
+    cost = "quality not measured" if model.quality_cost is None else str(model.quality_cost)
+    yield Line("Answers", model.variant or "as built", f"{cost}; {model.fingerprint or 'no fingerprint'}")
+    if exchange is None:
+        return
+    for name, form in exchange.variants.items():
+        if name != model.variant:
+            yield Line("Variant", name, str(quality_cost(form.manifest.verdicts) or "quality not measured"))
+    counts = exchange.counts
+    yield Line("Exchanges", f"{sum(counts.done.values())}", f"{sum(counts.failed.values())} came to nothing")
+    if exchange.trouble:
+        yield Line("Not exchanged", "", exchange.trouble)
 
 
 def request_lines(metrics: Metrics) -> Iterator[Line]:

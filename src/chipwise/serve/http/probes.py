@@ -10,33 +10,33 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from chipwise.serve.http.errors import wrong_model
-from chipwise.serve.http.site import Site
+from chipwise.serve.http.site import Listed, Site
 
 
 def probe_routes(site: Site) -> list[Route]:
     """The routes that ask about the server itself."""
-    entries: dict[str, dict[str, Any]] = {
-        model.name: {"id": model.name, "object": "model", "created": model.created_s, "owned_by": "chipwise"}
-        for model in site.models
-    }
 
     async def models(request: Request) -> Response:
         del request
-        return JSONResponse({"object": "list", "data": list(entries.values())})
+        return JSONResponse({"object": "list", "data": [_entry(model) for model in site.models]})
 
     async def model(request: Request) -> Response:
         name = request.path_params["name"]
-        if name not in entries:
-            raise wrong_model(name, next(iter(entries)))
-        return JSONResponse(entries[name])
+        found = next((model for model in site.models if model.name == name), None)
+        if found is None:
+            raise wrong_model(name, site.models[0].name)
+        return JSONResponse(_entry(found))
 
     async def health(request: Request) -> Response:
         del request
         worker = site.worker
         status = "unhealthy" if not worker.healthy else "draining" if worker.draining else "ok"
-        body = {"status": status, "model": next(iter(entries))}
-        if site.chat is not None and site.chat.model.process is not None:
-            body["engine"] = site.chat.model.process.state
+        body = {"status": status, "model": site.models[0].name}
+        chat = None if site.chat is None else site.chat.current.model
+        if chat is not None and chat.process is not None:
+            body["engine"] = chat.process.state
+        if chat is not None and chat.variant is not None:
+            body["variant"] = chat.variant
         return JSONResponse(body, 200 if status == "ok" else 503)
 
     async def metrics(request: Request) -> Response:
@@ -49,3 +49,7 @@ def probe_routes(site: Site) -> list[Route]:
         Route("/health", health),
         Route("/metrics", metrics),
     ]
+
+
+def _entry(model: Listed) -> dict[str, Any]:
+    return {"id": model.name, "object": "model", "created": model.created_s, "owned_by": "chipwise"}

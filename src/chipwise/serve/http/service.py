@@ -71,6 +71,7 @@ class Service:
         keys: Who may ask; None lets everybody.
         hardware: What it runs on; None if nobody looks.
         contents: What the session's slots hold, to be kept at the end.
+        names: What requests may call it, the one for lists first: those before it go on being answered.
     """
 
     model: ServedModel
@@ -83,6 +84,7 @@ class Service:
     keys: Keys | None = None
     hardware: Hardware | None = None
     contents: KvContents | None = None
+    names: tuple[str, ...] = ()
 
     @cached_property
     def call_form(self) -> CallForm:
@@ -113,8 +115,8 @@ class Service:
         Raises:
             RequestError: It names another (404).
         """
-        if name is not None and name != self.model.name:
-            raise wrong_model(name, self.model.name)
+        if name is not None and name not in self.names:
+            raise wrong_model(name, self.names[0])
 
     def head(self, prefix: str) -> dict[str, Any]:
         """The fields that begin every object of one answer."""

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from chipwise.serve.crew import Worker
+from chipwise.serve.exchange import Exchange
 from chipwise.serve.http.embeddings import Embeddings
 from chipwise.serve.http.infer import Inference
 from chipwise.serve.http.keys import Keys
-from chipwise.serve.http.service import Service
 from chipwise.serve.metrics import Metrics
+from chipwise.serve.post import Post
+from chipwise.serve.settings import ServeSettings
 
 
 @dataclass(frozen=True)
@@ -34,17 +36,21 @@ class Site:
         metrics: What is counted.
         worker: All that works.
         keys: Who may ask; None lets everybody.
-        chat: The language model; None if none is served.
+        chat: The language model's post; None if none is served.
         embeddings: The encoder; None if none is served.
         inference: The graph; None if none is served.
+        exchange: What exchanges the language model; None if nothing does.
+        settings: The server's settings.
     """
 
     metrics: Metrics
     worker: Worker
     keys: Keys | None = None
-    chat: Service | None = None
+    chat: Post | None = None
     embeddings: Embeddings | None = None
     inference: Inference | None = None
+    exchange: Exchange | None = None
+    settings: ServeSettings = field(default_factory=ServeSettings)
 
     @property
     def models(self) -> tuple[Listed, ...]:
@@ -53,7 +59,8 @@ class Site:
 
     def _models(self) -> Iterator[Listed]:
         if self.chat is not None:
-            yield Listed(self.chat.model.name, self.chat.model.created_s)
+            service = self.chat.current
+            yield Listed(service.names[0], service.model.created_s)
         if self.embeddings is not None:
             yield Listed(self.embeddings.model.name, self.embeddings.model.created_s)
         if self.inference is not None:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from chipwise.engine.session import Session, draft_limits
 from chipwise.model.tokenizer import Tokenizer
 from chipwise.serve.grammar import GrammarState
-from chipwise.serve.metrics import Metrics
 from chipwise.serve.sequence import Sequence
 from chipwise.serve.speculation.acceptance import Acceptance
 from chipwise.serve.speculation.draft import NO_DRAFT, Draft
@@ -156,11 +155,3 @@ def make_speculation(session: Session, tokenizer: Tokenizer, vocabulary: Vocabul
     if tokens < 1 or rows < 1:
         return None
     return Speculation(DraftLimits(tokens, rows, session.max_context), ForcedText(tokenizer, vocabulary))
-
-
-def expose_speculation(metrics: Metrics, speculation: Speculation) -> None:
-    """Let the metrics show how much is guessed, and how much of it was right."""
-    metrics.tally(
-        "chipwise_speculated_tokens", "Tokens that were guessed and checked.", lambda: speculation.n_speculated
-    )
-    metrics.tally("chipwise_accepted_tokens", "Guessed tokens that were right.", lambda: speculation.n_accepted)

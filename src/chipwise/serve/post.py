@@ -1,0 +1,208 @@
+"""Post: the place of the language model in a server, held by one at a time, which can be exchanged for another."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from chipwise.errors import ChipwiseError
+from chipwise.serve.http.service import Service
+from chipwise.serve.make_service import keep_prompts
+from chipwise.serve.workload import Workload
+
+# How long a step may still run when its model is to go; its session is then left to the end of the process.
+_LAST_STEP_S = 5.0
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(eq=False)
+class _Holder:
+    """One that holds the post, or held it.
+
+    Attributes:
+        service: What it is.
+        taken: Requests that are being read for it, and that it does not know of yet.
+    """
+
+    service: Service
+    taken: int = 0
+
+
+class Post:
+    """Holds the model that answers new requests, and those that finish the ones they have: see ``Worker``.
+
+    Every method may be called from any thread.
+
+    Args:
+        service: The first to hold it.
+    """
+
+    def __init__(self, service: Service) -> None:
+        self._holder = _Holder(service)
+        self._leaving: list[_Holder] = []
+        self._changed = threading.Condition()
+        self._dismissals: list[threading.Thread] = []
+        self._started = self._ending = self._drained = False
+        self._when_idle: Callable[[], None] | None = None
+        self._done = Workload()
+
+    @property
+    def current(self) -> Service:
+        """What answers new requests. A request that goes on with it takes it by ``taken``."""
+        return self._holder.service
+
+    @property
+    def leaving(self) -> tuple[Service, ...]:
+        """What was exchanged and still answers requests, or still holds memory."""
+        with self._changed:
+            return tuple(holder.service for holder in self._leaving)
+
+    @contextmanager
+    def taken(self) -> Iterator[Service]:
+        """What answers a request that begins now. It takes requests until this is left, whatever is exchanged."""
+        with self._changed:
+            holder = self._holder
+            holder.taken += 1
+        try:
+            yield holder.service
+        finally:
+            with self._changed:
+                holder.taken -= 1
+                self._changed.notify_all()
+
+    def exchange(self, service: Service) -> bool:
+        """Let another one answer new requests; the one before finishes those it has, and gives its memory back.
+
+        Returns:
+            Whether it was done: false once the server ends, and then the other one is as it was.
+        """
+        with self._changed:
+            if self._ending or self._when_idle is not None:
+                return False
+            before, self._holder = self._holder, _Holder(service)
+            if self._started:
+                service.loop.start()
+            self._leaving.append(before)
+            dismissal = threading.Thread(target=self._dismiss, args=(before,), name="chipwise-dismissal", daemon=True)
+            self._dismissals = [*(one for one in self._dismissals if one.is_alive()), dismissal]
+            # Under the lock, so that nobody joins one that was not started.
+            dismissal.start()
+        return True
+
+    def workload(self) -> Workload:
+        """What all of them have to do, and what they and those that are gone have done."""
+        with self._changed:
+            workload, current = self._done, self._holder.service
+            leaving = [holder.service for holder in self._leaving]
+        for service in leaving:
+            workload = service.loop.workload().beside(workload)
+        return current.loop.workload().beside(workload)
+
+    @property
+    def healthy(self) -> bool:
+        """Whether new requests can be expected to be answered."""
+        return self.current.loop.healthy
+
+    @property
+    def draining(self) -> bool:
+        """Whether requests are no longer taken."""
+        return self.current.loop.draining
+
+    @property
+    def broken(self) -> Exception | None:
+        """The error of chipwise's own that ended a loop."""
+        return next((one.loop.broken for one in self._all() if one.loop.broken is not None), None)
+
+    def start(self) -> None:
+        """Start the threads."""
+        with self._changed:
+            self._started = True
+            self.current.loop.start()
+
+    def drain(self, when_idle: Callable[[], None]) -> None:
+        """Take no more requests, and call back (from a thread) once those on their way are answered."""
+        with self._changed:
+            self._when_idle = when_idle
+        self.current.loop.drain(self._note_drained)
+
+    def abort(self, error: ChipwiseError) -> None:
+        """Answer all requests on their way with an error, after the steps that run."""
+        for service in self._all():
+            service.loop.abort(error)
+
+    def stop(self, timeout_s: float) -> bool:
+        """End the threads after the steps that run; False if one did not end in time."""
+        with self._changed:
+            self._ending = True
+            self._changed.notify_all()
+            dismissals = tuple(self._dismissals)
+        ended = [service.loop.stop(timeout_s) for service in self._all()]
+        for dismissal in dismissals:
+            dismissal.join(timeout_s)
+        return all(ended) and not any(dismissal.is_alive() for dismissal in dismissals)
+
+    def close(self) -> None:
+        """Keep what prompts are to be kept, and give the last one's memory back. Once all threads have ended."""
+        keep_prompts(self.current)
+        self.current.model.close()
+
+    def _all(self) -> tuple[Service, ...]:
+        return (self.current, *self.leaving)
+
+    def _note_drained(self) -> None:
+        """The last one to hold the post has answered all it had."""
+        with self._changed:
+            self._drained = True
+        self._tell_idle()
+
+    def _tell_idle(self) -> None:
+        """Call back, once, if nobody has anything left to answer."""
+        with self._changed:
+            if not self._drained or self._leaving:
+                return
+            when_idle, self._when_idle = self._when_idle, _nothing
+        if when_idle is not None:
+            when_idle()
+
+    def _dismiss(self, holder: _Holder) -> None:
+        """Wait until one that was exchanged has answered its last request, and give its memory back."""
+        service, idle = holder.service, threading.Event()
+
+        def note_idle() -> None:
+            idle.set()
+            with self._changed:
+                self._changed.notify_all()
+
+        with self._changed:
+            self._changed.wait_for(lambda: self._ending or not holder.taken)
+        service.loop.drain(note_idle)
+        with self._changed:
+            self._changed.wait_for(lambda: self._ending or idle.is_set())
+        if service.loop.stop(_LAST_STEP_S):
+            keep_prompts(service)
+            service.model.close()
+        else:
+            _logger.error("%s does not end its last step, and keeps its memory", service.model.name)
+        done = service.loop.workload()
+        with self._changed:
+            self._done = done.beside(self._done)
+            self._leaving.remove(holder)
+        self._tell_idle()
+        _tidy()
+
+
+def _nothing() -> None:
+    """Tells nobody."""
+
+
+def _tidy() -> None:
+    """What is gone is given back, and what is there need not be walked between two tokens, if the server chose so."""
+    if gc.get_freeze_count():
+        gc.unfreeze()
+        gc.collect()
+        gc.freeze()

@@ -1,0 +1,48 @@
+"""Turns: while one model takes over from another, their engines run one step at a time, the more urgent first."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from chipwise.serve.priority import Priority
+
+# Nobody waits longer for an engine that hangs, or for more urgent work without end.
+_LONGEST_WAIT_S = 2.0
+
+
+class Turns:
+    """Hands out turns to whoever runs a step. One that runs alone hardly notices.
+
+    Args:
+        longest_wait_s: After this time a step is run whoever else runs.
+    """
+
+    def __init__(self, longest_wait_s: float = _LONGEST_WAIT_S) -> None:
+        self._longest_wait_s = longest_wait_s
+        self._changed = threading.Condition()
+        self._running = 0
+        self._waiting: set[tuple[Priority, int]] = set()
+        self._serial = 0
+
+    @contextmanager
+    def take(self, priority: Priority) -> Iterator[None]:
+        """Wait for a turn, and hold it.
+
+        Args:
+            priority: The most urgent of the requests that the step is for. Of equals the first that came is first.
+        """
+        with self._changed:
+            self._serial += 1
+            mine = (priority, self._serial)
+            self._waiting.add(mine)
+            self._changed.wait_for(lambda: not self._running and mine == min(self._waiting), self._longest_wait_s)
+            self._waiting.remove(mine)
+            self._running += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._running -= 1
+                self._changed.notify_all()

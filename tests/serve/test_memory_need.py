@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from chipwise.bundle import open_bundle
+from chipwise.errors import UnavailableError
+from chipwise.serve.memory_need import need_bytes, refuse_too_large
+from tests.serve.forms import with_variant, write_form
+
+DECODER = {"n_layers": 3, "n_kv_heads": 2, "head_dim": 8}
+
+
+def test_files_slots_and_what_a_runtime_takes(tmp_path: Path) -> None:
+    plain = open_bundle(write_form(tmp_path / "plain"))
+    decoder = open_bundle(write_form(tmp_path / "decoder", config=DECODER))
+    (entry,) = plain.manifest.engine_files.values()
+    assert need_bytes(plain, 4, 100) == entry.bytes + (64 << 20)
+    # Keys and values, 3 layers, 2 heads of 8 channels, 4 bytes each.
+    assert need_bytes(decoder, 4, 100) == entry.bytes + (64 << 20) + 2 * 3 * 2 * 8 * 4 * 4 * 100
+
+
+def test_what_does_not_fit_is_refused_with_both_numbers(tmp_path: Path) -> None:
+    cool = open_bundle(with_variant(tmp_path)).variants["cool"]
+    refuse_too_large(cool, 1000, 1000.0)
+    refuse_too_large(cool, 1 << 40, None)
+    with pytest.raises(UnavailableError, match="tiny:cool needs 300 MB beside the model that is served, 200 MB are"):
+        refuse_too_large(cool, 300_000_000, 2e8)
