@@ -8,6 +8,7 @@ import pytest
 from chipwise.cli.serve import _say_ready
 from chipwise.engine.graph_session import TensorSpec
 from chipwise.serve.assembly import Served
+from chipwise.serve.rung import Variant
 from tests.serve.fakes import null_encoder, null_graph, null_model
 
 IMAGE = TensorSpec("image", (None, 3, 4, 6), np.dtype(np.float32))
@@ -31,3 +32,10 @@ def test_each_model_is_named_with_a_line_to_try_it(capsys: pytest.CaptureFixture
     assert "curl http://127.0.0.1:1/v1/embeddings " in out
     assert "curl http://127.0.0.1:1/v1/infer\n" in out
     assert "live page" not in out
+
+
+def test_variants_are_named_with_what_they_cost(capsys: pytest.CaptureFixture[str]) -> None:
+    served = Served(null_model(), variants=(Variant("cool", "KL 0.03 nats, 95.0% of next tokens, gate pass"),))
+    _say_ready(served, "http://127.0.0.1:1", slots=4)
+    said = "variant cool, for when the board is too hot: KL 0.03 nats, 95.0% of next tokens, gate pass\n"
+    assert said in capsys.readouterr().out

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from chipwise.serve.hardware import Hardware
 from chipwise.serve.hardware_metrics import HardwareCollector
 from chipwise.serve.policy import Policy, PolicySettings
 from chipwise.serve.priority import Priority
-from chipwise.serve.rung import ladder
+from chipwise.serve.rung import Variant, ladder
 from chipwise.sim import Activity, FolderBoard, VirtualBoard, VirtualFiles, load_spec
 from chipwise.telemetry import BoardMeters, Tree
 from tests.serve.fakes import null_model, says
@@ -50,6 +51,26 @@ def test_heat_limits_the_scheduler_and_is_logged(caplog: pytest.LogCaptureFixtur
     assert not hardware.limits().sheds(Priority.EMERGENCY)
     assert "goes from 'as asked' to 'emergencies only'" in caplog.text
     assert hardware.changes == 1
+
+
+def test_who_follows_hears_which_variant_is_to_answer() -> None:
+    board = VirtualBoard(load_spec("orin-nano"), 25.0)
+    meters = BoardMeters(Tree(VirtualFiles(board), timeout_s=None))
+    rungs = partial(ladder, 4, ())
+    hardware = Hardware("a board", meters, Policy(rungs(())), rungs=rungs, clock=lambda: board.now_s)
+    heard: list[str | None] = []
+    hardware.offer([Variant("cool", "some")])
+    hardware.follow(heard.append)
+    assert heard == [None]
+    board.air_c = 80.0
+    board.advance(3600, Activity(1.0))
+    hardware.sample()
+    assert heard[-1] == "cool"
+    hardware.offer([])
+    assert heard[-1] is None
+    assert hardware.decision is not None
+    assert hardware.decision.rung.name == "emergencies only", "it is as hot as before"
+    assert [rung.variant for rung in hardware.rungs] == [None] * 5
 
 
 def test_metrics_have_units_and_no_sample_of_what_is_unknown() -> None:

@@ -131,28 +131,28 @@ def text(events: list[Event]) -> str:
 
 def test_heat_leads_to_the_variant_and_the_evening_back(tmp_path: Path) -> None:
     day = Afternoon(with_variant(tmp_path), 25.0)
-    day.run(300, every_s=1.2)
+    day.run(120, every_s=1.2)
     assert day.forms == [(0.0, None)], "nothing happens while it is cool"
     assert [rung.name for rung in day.hardware.rungs] == [
         *("as asked", "at most 2 at once", "variant cool"),
         *("no background work", "no background and normal work", "emergencies only"),
     ]
-    day.board.air_c = 58.0
-    day.run(2700, every_s=1.2)
+    day.board.air_c = 68.0
+    day.run(1100, every_s=1.2)
     hot = [form for _, form in day.forms]
     assert hot[:2] == [None, "cool"]
     assert day.exchange.active == "cool"
-    day.board.air_c = 25.0
-    day.run(1800, every_s=1.2)
+    day.board.air_c = 20.0
+    day.run(600, every_s=1.2)
     day.settle()
     assert day.exchange.active is None
     assert day.forms[-1][1] is None
-    assert len(day.forms) <= 9, "hysteresis keeps it from going back and forth"
+    assert len(day.forms) <= 5, "hysteresis keeps it from going back and forth"
     assert day.board.peak_c < TRIP_C
     metrics = day.post.current.metrics
     assert metrics.value("chipwise_exchanges_total", reason="variant") == len(day.forms) - 1
     # Nobody was lost, and each answer is one form's from its first token to its last.
-    assert len(day.asked) > 3000
+    assert len(day.asked) > 1000
     for request, salt, events in day.asked:
         assert isinstance(events[-1], Finish)
         # Bytes that may begin a character are kept back at the end.

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from chipwise.errors import InputError
 from chipwise.serve.policy import Policy, PolicySettings
 from chipwise.serve.priority import Priority
-from chipwise.serve.rung import ladder
+from chipwise.serve.rung import Variant, ladder
 from chipwise.telemetry.reading import Reading, unknown
 from chipwise.telemetry.state import HardwareState, compose
 
@@ -140,3 +140,30 @@ def test_firmware_that_throttles() -> None:
 def test_settings_that_hold_nothing(wrong: dict[str, float]) -> None:
     with pytest.raises(InputError, match=next(iter(wrong))):
         PolicySettings(**wrong)
+
+
+def test_another_ladder_is_gone_on_with_where_as_much_is_turned_away() -> None:
+    variants = [Variant(name, "some") for name in ("cool", "cooler")]
+    long, short = ladder(4, (0.8, 0.6), variants), ladder(4)
+    for temp_c, before, after in (
+        (20.0, "as asked", "as asked"),
+        (71.0, "at most 2 at once", "at most 2 at once"),
+        (76.0, "variant cooler", "at most 2 at once"),
+        (77.5, "no background work", "no background work"),
+        (99.0, "emergencies only", "emergencies only"),
+    ):
+        policy = Policy(long)
+        assert policy.decide(state(0, temp_c)).rung.name == before
+        policy.change_rungs(short)
+        assert policy.rungs == short
+        assert policy.rungs[policy._level].name == after
+        policy.change_rungs(long)
+        shed = {rung.name: rung.limits.shed for rung in long}
+        assert policy.rungs[policy._level].limits.shed == shed[before]
+    assert policy.changes == 1, "no change of what is done"
+
+
+def test_where_it_is_blind_the_variant_answers() -> None:
+    policy = Policy(ladder(4, (), [Variant("cool", "some")]))
+    policy.decide(state(0, None))
+    assert policy.decide(state(20, None)).rung.name == "variant cool"

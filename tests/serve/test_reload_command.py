@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pty
 import shutil
@@ -19,9 +18,11 @@ from pathlib import Path
 import httpx
 import pytest
 
-from chipwise.bundle import EngineSpec
+from chipwise.bundle import EngineSpec, record_self_test
 from chipwise.bundle.variants import add_variant
+from chipwise.engine.null import NullOptions, NullSession
 from tests.engine.isolated.conftest import workers
+from tests.engine.isolated.fake_site.misbehaving import next_token
 from tests.serve.forms import said, write_form
 from tests.serve.test_exchange import stream
 from tests.serve.test_server import Command, command
@@ -88,9 +89,6 @@ def test_a_terminal_that_is_closed_ends_the_server(tmp_path: Path) -> None:
 @contextmanager
 def misbehaving(tmp_path: Path, site: Path) -> Iterator[tuple[Command, Path]]:
     """Bundles whose engine runs in a process of its own and takes its time; both say the same."""
-    from chipwise.bundle import record_self_test
-    from chipwise.engine.null import NullOptions, NullSession
-    from tests.engine.isolated.fake_site.misbehaving import next_token
 
     session = NullSession(1, 64, NullOptions(vocab_size=260, next_token=next_token))
     fields = {"self_test": record_self_test(session, [3, 1, 4], max_tokens=3)}
@@ -124,4 +122,3 @@ def test_an_engine_in_a_process_of_its_own_is_exchanged_with_it(tmp_path: Path, 
         code, _, err = running.end()
         assert code == 0, err
         assert "Traceback" not in err
-    assert json.dumps(done)

@@ -1,12 +1,16 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chipwise.bundle import open_bundle
+from chipwise.bundle.variants import add_variant
 from chipwise.serve.priority import Priority
-from chipwise.serve.rung import Variant, ladder
+from chipwise.serve.rung import Variant, ladder, variants_of
+from tests.serve.forms import write_form
 
 SMALL = Variant("w4a16", "KL 0.025 nats, 92.5 % of next tokens")
 
@@ -37,3 +41,13 @@ def test_each_rung_includes_those_below_and_none_sheds_an_emergency(batch: int, 
         assert (above.clock_ratio or 1) <= (below.clock_ratio or 1)
     assert not any(rung.limits.sheds(Priority.EMERGENCY) for rung in rungs)
     assert all(rung.limits.max_batch is None or rung.limits.max_batch >= 1 for rung in rungs)
+
+
+def test_variants_of_a_bundle_come_in_the_order_of_what_they_lose(tmp_path: Path) -> None:
+    path = write_form(tmp_path / "bundle")
+    for salt, (name, kl_nats) in enumerate((("b", 0.06), ("c", 0.03), ("a", 0.09)), 1):
+        add_variant(path, write_form(tmp_path / name, salt, kl_nats=kl_nats), name)
+    found = variants_of(open_bundle(path))
+    assert [variant.name for variant in found] == ["c", "b", "a"]
+    assert found[0].quality_cost == "KL 0.03 nats, 95.0% of next tokens, gate pass"
+    assert variants_of(open_bundle(tmp_path / "a")) == ()

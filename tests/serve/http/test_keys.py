@@ -7,6 +7,7 @@ import openai
 import pytest
 
 from chipwise.errors import InputError
+from chipwise.files import sha256_bytes
 from chipwise.serve.http.keys import Client, Keys, read_keys
 from chipwise.serve.priority import Priority
 from tests.serve.fakes import null_model, says
@@ -43,6 +44,16 @@ def test_keys_are_read(tmp_path: Path) -> None:
     assert keys.client("app-key-0123456789") == Client("app", Priority.INTERACTIVE)
     assert keys.client(HMI + "x") is None
     assert HMI not in repr(keys)
+
+
+def test_only_who_is_marked_may_exchange_the_model(tmp_path: Path) -> None:
+    file = tmp_path / "keys.toml"
+    entry = '[[keys]]\nclient = "{0}"\nkey = "{0}-key-0123456789"\n'
+    file.write_text(entry.format("app") + entry.format("ops") + "admin = true\n")
+    keys = read_keys(file)
+    assert [keys.clients[sha256_bytes(f"{name}-key-0123456789".encode())].admin for name in ("app", "ops")] == [
+        *(False, True)
+    ]
 
 
 @pytest.mark.parametrize(
