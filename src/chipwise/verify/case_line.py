@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -68,6 +68,7 @@ def case_of(fields: dict[str, Any], where: str, settings: ScorerSettings, max_to
         max_tokens=_max_tokens(fields.get("max_tokens", max_tokens), where),
         labels=_labels(fields, where),
     )
+    settings = replace(settings, calls=replace(settings.calls, tools=frozenset(_tools(fields))))
     requirement = _requirement(fields, dimension or "keyword", case, settings, where)
     if requirement.asks:
         return replace(case, requirement=requirement, dimension=dimension or "keyword")
@@ -79,6 +80,17 @@ def case_of(fields: dict[str, Any], where: str, settings: ScorerSettings, max_to
     if dimension == "noise":
         return replace(case, requirement=requirement)
     return replace(case, dimension=None)
+
+
+def _tools(fields: Mapping[str, Any]) -> Iterator[str]:
+    """Names of tools that a line has: those it offers, and those that either branch of its rule calls."""
+    for tool in fields.get("tools") or ():
+        yield str(tool.get("function", tool)["name"])
+    for branch in (fields.get("then"), fields.get("else")):
+        listed = branch.get("calls") if isinstance(branch, dict) else None
+        for made in map(call_of, listed if isinstance(listed, list) else [listed]):
+            if made is not None:
+                yield made.name
 
 
 def _dimension(fields: Mapping[str, Any], settings: ScorerSettings, where: str) -> str | None:
@@ -181,9 +193,9 @@ def _asks(asked: Any, dimension: str, settings: ScorerSettings, where: str) -> R
     if "calls" in asked:
         listed = asked["calls"] if isinstance(asked["calls"], list) else [asked["calls"]]
         if any(map(has_broken_arguments, listed)):
-            raise QueryFileError("a call's arguments are text that is no JSON object", where=where, remedy=_CALL)
+            raise QueryFileError("a call's arguments are no JSON object", where=where, remedy=_CALL)
         made = [call_of(value) for value in listed]
-        calls = tuple(call for call in made if call is not None)
+        calls = tuple(call for call in made if call is not None and call.name.strip())
         if len(calls) != len(made):
             raise QueryFileError("a call names no tool", where=where, remedy=_CALL)
     return Requirement(

@@ -17,15 +17,18 @@ PLACE = "\ue001"
 _MOST_VALUES = 64
 _MOST_TRIES = 100
 
-_START = re.compile(r"[{](?=\s*(?:[\"'“”}]|\\+\"))|\[(?=\s*[\]\[{\"0-9tfnNI-])")
+VALUE_START = r"[{](?=\s*(?:[\"'“”}]|\\+\"))|\[(?=\s*[\]\[{\"0-9tfnNI-])"
+"""A regular expression of what may begin an object or an array."""
+
+_START = re.compile(VALUE_START)
 # What begins so and cannot be read was to be a value; [2 of 3] was not.
 _MEANT = re.compile(r"[{\[]\s*(?:[{\[\"'“”]|\\+\")")
 # Tags of calls, as several families of models write them.
 _OPENING = (
     r"<\|?(?:tool_calls?|function_calls?|python_tag)\|?>|<function=[^<>\s]{0,80}>|\[TOOL_CALLS\]"
-    r"|<｜tool[^<>\s]{0,40}｜>"
+    r"|<｜tool(?![^<>\s]{0,40}end｜)[^<>\s]{0,40}｜>"
 )
-_TAG = re.compile(rf"{_OPENING}|</\|?(?:tool_calls?|function_calls?|function)\|?>|<\|/tool_calls?\|>", re.IGNORECASE)
+_TAG = re.compile(rf"{_OPENING}|</\|?(?:tool_calls?|function_calls?|function)\|?>|<\|/tool_calls?\|>|<｜tool[^<>\s]{0,40}end｜>", re.IGNORECASE)
 _EMPTY_TAG = re.compile(rf"(?:{_OPENING})(?!\s*(?:```[A-Za-z]{{0,10}}\s*)?[<\[{PLACE}])", re.IGNORECASE)
 _FENCE = re.compile(rf"```(?:[A-Za-z]{{1,10}})?\s?(?P<inside>[{PLACE}\s]+)```")
 

@@ -12,6 +12,7 @@ from chipwise.verify.scoring.entity import LITERAL, missing_entities
 from chipwise.verify.scoring.json_meaning import differences
 from chipwise.verify.scoring.json_text import PLACE, json_scalar, json_values, read_json
 from chipwise.verify.scoring.same_words import bytes_apart, same_words
+from chipwise.verify.scoring.thought import said
 from chipwise.verify.scoring.tool_call import CallRules, ToolCall, call_differences
 from chipwise.verify.scoring.written import plain, says_something
 
@@ -120,14 +121,6 @@ def same_answer(one: str, other: str, same: frozenset[str]) -> bool:
 def _is_exact(exact: str, answer: str) -> bool:
     answer = " ".join(answer.split())
     return len(answer) <= max(_LONGEST, 2 * len(exact)) and bare(exact) == bare(answer)
-
-
-def said(answer: str) -> str:
-    """An answer without what the model thought before it, between ``<think>`` and ``</think>``.
-
-    Thinking that never ends leaves no answer. The tag that begins it may be missing: some templates write it.
-    """
-    return answer.rpartition("</think>")[2].partition("<think>")[0]
 
 
 def bare(text: str) -> str:

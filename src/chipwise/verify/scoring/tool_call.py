@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from chipwise.verify.keywords import normalise
+from chipwise.verify.scoring.call_text import calls_as_json
 from chipwise.verify.scoring.entity import USUAL
 from chipwise.verify.scoring.json_meaning import differences
 from chipwise.verify.scoring.json_text import read_json, twice_kept
 
 _NAMES = ("tool", "name", "tool_name", "action", "function")
-_ARGUMENTS = ("arguments", "parameters", "args", "input")
+_ARGUMENTS = ("arguments", "parameters", "args", "input", "action_input", "tool_input")
+# The field that holds name and arguments; OpenAI's older one, too.
+_HOLDERS = ("function", "function_call")
 # What names a call itself, beside its function and arguments.
 _MARKS = ("id", "call_id", "tool_call_id", "type", "index")
+
+
+# An object whose names have no quotes was to be a call.
+_WITHOUT_QUOTES = re.compile(r"\{\s?(?:name|tool|tool_name|tool_calls|function|action)\s?:")
 
 
 @dataclass(frozen=True)
@@ -35,12 +43,14 @@ class CallRules:
         ignore: Arguments that do not count, of every tool.
         ordered: Whether several calls must come in the order given.
         same: What texts may differ by, see ``entity.NORMALISATIONS``.
+        tools: Names of tools that the case has; ``name(...)`` with one of them is a call wherever it stands.
     """
 
     defaults: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     ignore: frozenset[str] = frozenset()
     ordered: bool = True
     same: frozenset[str] = USUAL
+    tools: frozenset[str] = frozenset()
 
 
 def call_of(value: Any) -> ToolCall | None:
@@ -52,9 +62,11 @@ def call_of(value: Any) -> ToolCall | None:
     """
     if not isinstance(value, Mapping):
         return None
-    inner = value.get("function")
+    holder = next((name for name in _HOLDERS if isinstance(value.get(name), Mapping | tuple)), "function")
+    inner = value.get(holder)
     if isinstance(inner, Mapping) and (made := call_of(inner)) is not None:
-        return _with_fields(made, value, "function")
+        # A message has more beside its call.
+        return _with_fields(made, value, holder, *(("role", "content") if "role" in value else ()))
     if isinstance(inner, tuple):
         return ToolCall("two functions in one call", {})
     for name in _NAMES:
@@ -90,13 +102,14 @@ def _with_fields(call: ToolCall, value: Mapping[str, Any], *known: str) -> ToolC
 
 
 def has_broken_arguments(value: Any) -> bool:
-    """Whether a call's arguments are text that is no JSON object: an answer may hold such, no truth can."""
+    """Whether a call's arguments are no JSON object, or text that is none: an answer may hold such, no truth can."""
     if not isinstance(value, Mapping):
         return False
-    inner = value.get("function")
-    if isinstance(inner, Mapping):
+    inner = next((value[name] for name in _HOLDERS if isinstance(value.get(name), Mapping)), None)
+    if inner is not None:
         return has_broken_arguments(inner)
-    return any(isinstance(value.get(key), str) and _object(value[key]) is None for key in ("arguments", "parameters"))
+    given = [value[key] for key in ("arguments", "parameters") if value.get(key) is not None]
+    return any(_object(arguments) is None for arguments in given)
 
 
 def _object(value: Any) -> Mapping[str, Any] | None:
@@ -113,7 +126,7 @@ def _object(value: Any) -> Mapping[str, Any] | None:
 
 def calls_in(text: str) -> tuple[ToolCall, ...]:
     """The calls that an answer makes, in order."""
-    return tuple(call for value in read_json(text).values for call in _calls(value))
+    return tuple(call for value in read_json(calls_as_json(text)).values for call in _calls(value))
 
 
 def _calls(value: Any) -> Sequence[ToolCall]:
@@ -153,9 +166,9 @@ def _inside(value: Any) -> Iterable[Any]:
 
 def call_differences(expected: Sequence[ToolCall], answer: str, rules: CallRules) -> tuple[str, ...]:
     """What is wrong with the calls of an answer, in words; empty if they mean what was expected."""
-    read = read_json(answer)
+    read = read_json(calls_as_json(answer, {*rules.tools, *(call.name for call in expected)}))
     found = [call for value in read.values for call in _calls(value)]
-    if read.is_broken:
+    if read.is_broken or _WITHOUT_QUOTES.search(read.shape):
         return ("a call is broken off",)
     if any(call_of(value) is None and _has_hidden(value) for value in read.values):
         return ("a call stands inside something else",)
