@@ -93,7 +93,10 @@ class ChatClient:
         found = self._json("/chat/completions", body)
         try:
             message = found["choices"][0]["message"]
-            texts = [message.get("content") or "", *(_call(call) for call in message.get("tool_calls") or [])]
+            calls = message.get("tool_calls") or (
+                [{"function": call}] if (call := message.get("function_call")) else []
+            )
+            texts = [_content(message), *map(_call, calls)]
             return _whole("\n".join(text for text in texts if text).strip())
         except (KeyError, IndexError, TypeError, AttributeError) as e:
             said = _error_of(found) or f"{type(e).__name__}: {e}"
@@ -192,6 +195,16 @@ def _is_url(text: str) -> bool:
         return parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
     except ValueError:
         return False
+
+
+def _content(message: Mapping[str, Any]) -> str:
+    """The text of a message, in one piece or in parts; where it refuses, what it says of that."""
+    content = message.get("content") or message.get("refusal") or ""
+    if isinstance(content, list):
+        return "".join(part["text"] for part in content if part.get("type", "text") == "text")
+    if not isinstance(content, str):
+        raise TypeError(f"content is no text but {type(content).__name__}")
+    return content
 
 
 def _call(call: Mapping[str, Any]) -> str:

@@ -23,6 +23,10 @@ from chipwise.verify.scoring.written import (
 )
 
 _CJK = "\u3400-\u9fff"
+# What words are written with; letters beyond English ones, too: caf is not in café.
+_LETTER = "a-z0-9_\u00df-\u024f\u0370-\u03ff\u0400-\u04ff"
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+_ADDRESS = re.compile(r"(?:\d{1,3}\.){3}\d{1,3}")
 
 # Entities of a free text, most specific first: a time is no number, an identifier's digits are none either.
 _UNITS = (
@@ -39,7 +43,7 @@ _ENTITY = re.compile(
     r"|(?<=[\"“「『])(?P<quoted>[^\"”」』\n]{1,80})(?=[\"”」』])"  # what is quoted
 )
 
-_LONGER_LEFT = r"(?<![0-9][.:])(?<![0-9][,'](?=[0-9]{3}(?![0-9])))"
+_LONGER_LEFT = r"(?<![0-9][.:])(?<![0-9]{4}-)(?<![0-9]{4}-[0-9]{2}-)(?<![0-9][,'](?=[0-9]{3}(?![0-9])))"
 
 _RANGE = re.compile(r"\s?(?:-|~|to|到|至)\s?")
 
@@ -143,7 +147,9 @@ def _quantity_pattern(sign: str, whole: str, fraction: str | None, unit: str | N
     # Not after a minus that is a sign or an identifier's; after "20-" it is the end of a range.
     left = NUMBER_LEFT + (r"(?<!(?<![0-9])-)" if not sign else "")
     digits = (fraction or "").rstrip("0").rstrip(".")
-    number = re.escape(sign + whole) + (re.escape(digits) + "0*" if digits else r"(?:\.0+)?")
+    # .5 is 0.5.
+    ones = f"{re.escape(sign)}0?" if whole == "0" and digits else re.escape(sign + whole)
+    number = ones + (re.escape(digits) + "0*" if digits else r"(?:\.0+)?")
     if unit is None:
         # Letters may follow as a unit, but not letters with digits after them, which make an identifier.
         return left + number + NUMBER_RIGHT + NO_TIME
@@ -152,18 +158,28 @@ def _quantity_pattern(sign: str, whole: str, fraction: str | None, unit: str | N
 
 def _literal_pattern(text: str) -> str:
     left = ""
-    if re.match(r"[a-z0-9_]", text):
-        left = r"(?<![a-z0-9_])" + (_LONGER_LEFT if text[0].isdigit() else "")
+    if re.match(f"[{_LETTER}]", text):
+        left = f"(?<![{_LETTER}])" + (_LONGER_LEFT if text[0].isdigit() else "")
+    if (head := re.match("[a-z][a-z_-]*", text)) and _has_digit(text):
+        # lamp-1 is not in desk-lamp-1, but Z4 is in Z1-Z4.
+        ranges = (f"(?<={re.escape(head[0])}[0-9]{{{count}}}-)" for count in (1, 2, 3, 4))
+        left += f"(?:(?<![a-z0-9]-)|{'|'.join(ranges)})"
+    if text.startswith("半"):
+        # 半小时 is not in 两个半小时 and 大半小时.
+        left = "(?<![个大多小])"
     outer, inner = numeral_edges(text)
     return outer + left + _spaced(text) + _right_edge(text) + inner
 
 
 def _right_edge(text: str) -> str:
-    if re.search(r"[a-z_]$", text):
-        return rf"(?![a-z0-9_{CASE_MARK}]|-[a-z]*[0-9])"
     if re.search(r"[0-9]$", text):
-        # 07:30 is still said by 07:30:00; cam-12 is not said by cam-12-3.
-        return r"(?![a-z0-9_]|\.[0-9]|:(?!00)[0-9]|-[0-9]|[,'][0-9]{3}(?![0-9]))"
+        # 07:30 is still said by 07:30:00, a day by its hour, an address by its port; cam-12 is not said by cam-12-3.
+        hour = r"(?!t[0-9]{2}:?[0-9]{2})" if _DATE.fullmatch(text) else ""
+        port = "" if _ADDRESS.fullmatch(text) else r"|:(?!00)[0-9]"
+        return rf"(?!{hour}[{_LETTER}]|\.[0-9]{port}|-[0-9]|[,'][0-9]{{3}}(?![0-9]))"
+    if re.search(f"[{_LETTER}]$", text):
+        # C is not in C++ and C#, B not in B+.
+        return rf"(?![{_LETTER}{CASE_MARK}]|-[a-z]*[0-9]|\+(?!\s?[a-z0-9])|#)"
     return ""
 
 

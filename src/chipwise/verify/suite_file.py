@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -146,6 +147,11 @@ def _call_rules(logic: Mapping[str, Any], same: frozenset[str], path: Path) -> C
     ordered = logic.get("ordered", True)
     if not isinstance(ordered, bool):
         raise _bad(path, "dimensions.logic.ordered is neither true nor false")
+    for tool, given in defaults.items():
+        try:
+            json.dumps(given, allow_nan=False)
+        except (TypeError, ValueError) as e:
+            raise _bad(path, f"dimensions.logic.defaults.{tool} has what JSON has not, such as a date or nan") from e
     return CallRules(
         defaults={tool: _table(given, f"dimensions.logic.defaults.{tool}", path) for tool, given in defaults.items()},
         ignore=frozenset(_texts(logic.get("ignore", []), "dimensions.logic.ignore", path)),

@@ -142,6 +142,6 @@ def test_any_text_can_be_read(text: str) -> None:
 )  # fmt: skip
 def test_damage_is_read_in_time(part: str) -> None:
     text = part * (100_000 // len(part))
-    began = time.perf_counter()
+    began = time.process_time()
     call_differences([FAN], text, CallRules())
-    assert time.perf_counter() - began < 3
+    assert time.process_time() - began < 3

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from chipwise.errors import InputError
 from chipwise.verify.scoring.condition import holds
 
-VALUES = {"t": 31, "mode": "away", "on": True, "温度": 26.5}
+VALUES = {"t": 31, "mode": "away", "on": True, "温度": 26.5, "at": "9:00", "day": "2026-01-31", "none": None}
 
 
 @pytest.mark.parametrize(
@@ -29,6 +29,12 @@ VALUES = {"t": 31, "mode": "away", "on": True, "温度": 26.5}
         ('mode != "away"', False),
         ("t / 2 == 15.5", True),
         ("(t > 40) or (mode not in ['home'])", True),
+        ("t == 31.0", True),
+        ("'aw' in mode", True),
+        ("at < '19:30'", True),
+        ("at <= '下午1点'", True),
+        ("day >= '2026-01-05'", True),
+        ("day < '2026-01-05'", False),
     ],
 )
 def test_conditions(condition: str, result: bool) -> None:
@@ -56,6 +62,17 @@ def test_conditions(condition: str, result: bool) -> None:
         ("(" * 400, "no condition"),
         ("t > \0", "no condition"),
         ("2 ** 99 > t", "no condition"),
+        ("t == '31'", "'31' is a text"),
+        ("t != '26'", "cannot be evaluated"),
+        ("on == 1", "cannot be evaluated"),
+        ("none == 3", "cannot be evaluated"),
+        ("none > 3", "cannot be evaluated"),
+        ("t in ['31']", "cannot be evaluated"),
+        ("mode < 'home'", "nothing says which"),
+        ("at < 'noonish'", "nothing says which"),
+        ("day < '9:00'", "nothing says which"),
+        ("[1] < [2]", "nothing says which"),
+        ("on > 0", "nothing says which"),
     ],
 )
 def test_what_is_no_condition_is_said(condition: str, message: str) -> None:

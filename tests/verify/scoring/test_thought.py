@@ -50,6 +50,6 @@ def test_what_is_said(answer: str, words: str) -> None:
 
 @pytest.mark.parametrize("part", ["<think", "<think ", "</think>", "<think>", "[THINK]", "<|channel|>", "<|start|>"])
 def test_many_tags_take_no_time(part: str) -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     said(part * (200_000 // len(part)))
-    assert time.perf_counter() - began < 2
+    assert time.process_time() - began < 2

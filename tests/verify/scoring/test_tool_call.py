@@ -97,7 +97,10 @@ def test_broken_arguments_are_told_from_none() -> None:
     assert has_broken_arguments({"name": "a", "arguments": "{bad"})
     assert has_broken_arguments({"function": {"name": "a", "arguments": "[1]"}})
     assert not has_broken_arguments({"name": "a", "arguments": ""})
+    assert has_broken_arguments({"name": "a", "arguments": [1]})
+    assert has_broken_arguments({"function_call": {"name": "a", "arguments": 5}})
     assert not has_broken_arguments({"tool": "search", "input": "weather"})
+    assert not has_broken_arguments({"name": "a", "arguments": None})
     assert call_of({"name": "a", "arguments": ""}) == ToolCall("a", {})
 
 

@@ -21,8 +21,8 @@ def chat_case(fields: Mapping[str, Any]) -> Line | None:
     """The case of a line: the conversation up to its last answer, which is what is expected.
 
     An answer that calls tools makes a case of logic: the calls are compared by meaning. Other answers are judged by
-    their entities; one without any leaves its case unscored. None for a line without a user's message or an answer, or
-    with calls that cannot be read.
+    their entities; one without any leaves its case unscored. None for a line without a user's message or an answer,
+    with pictures or other parts that are no text, or with calls that cannot be read.
     """
     messages = _messages(fields)
     if messages is None:
@@ -31,6 +31,9 @@ def chat_case(fields: Mapping[str, Any]) -> Line | None:
     if answer is None and messages and messages[-1].get("role") == "assistant":
         answer = messages.pop()
     if answer is None or not messages or messages[-1].get("role") not in ("user", "tool"):
+        return None
+    if any(map(_has_more_than_text, messages)):
+        # Without its picture the question would be another.
         return None
     line: Line = {"messages": [_plain(message) for message in messages]}
     if tools := _tools(fields):
@@ -44,6 +47,13 @@ def chat_case(fields: Mapping[str, Any]) -> Line | None:
     if not text.strip():
         return None
     return {**line, "expected": text, "keywords": list(entities(text))}
+
+
+def _has_more_than_text(message: Mapping[str, Any]) -> bool:
+    content = message.get("content")
+    if isinstance(content, list):
+        return any(not isinstance(part, Mapping) or part.get("type") != "text" for part in content)
+    return content is not None and not isinstance(content, str)
 
 
 def _messages(fields: Mapping[str, Any]) -> list[Line] | None:

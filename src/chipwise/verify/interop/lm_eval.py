@@ -44,7 +44,8 @@ def _of_sample(fields: Mapping[str, Any]) -> Line | None:
     if isinstance(arguments, list) and len(arguments) == 1 and isinstance(arguments[0], list) and arguments[0]:
         prompt = arguments[0][0]
     elif isinstance(arguments, Mapping) and list(arguments) == ["gen_args_0"]:
-        prompt = arguments["gen_args_0"].get("arg_0")
+        given = arguments["gen_args_0"]
+        prompt = given.get("arg_0") if isinstance(given, Mapping) else None
     return _free(prompt, fields["target"])
 
 
@@ -85,6 +86,10 @@ def _index(answer: Any, choices: Sequence[Any], labels: Sequence[Any]) -> int | 
     if isinstance(answer, int):
         return answer if 0 <= answer < len(choices) else None
     known = list(labels)[: len(choices)]
+    if isinstance(answer, str) and answer in choices and answer.strip().isdecimal() and answer not in known:
+        # "1" of the choices 1, 2, 3 may be the first by its text or the second by its index.
+        at, text = int(answer), list(choices).index(answer)
+        return text if at == text or at >= len(choices) else None
     for options in (known, list(choices)):
         if answer in options:
             return options.index(answer)

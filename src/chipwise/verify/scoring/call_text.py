@@ -134,7 +134,8 @@ def _of_python(name: str, match: re.Match[str], text: str, names: Collection[str
         return None
     known = bare in names or _FUNCTION.fullmatch(bare) is not None
     leads = _BEFORE_ALONE.fullmatch(text[max(0, match.start() - _LINE) : match.start()].rpartition("\n")[2]) is not None
-    if not (known or leads or "=" in text[match.end() : match.end() + _LINE]):
+    near = text[match.end() : match.end() + 2 * _LINE]
+    if not known and (")" not in near or not (leads or "=" in near)):
         return None
     end = _closing_bracket(text, match.end() - 1, _LONGEST_ARGUMENTS if known else 2 * _LINE)
     if end is None:

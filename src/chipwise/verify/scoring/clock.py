@@ -23,7 +23,8 @@ _FORMS = (
         rf"(?<![\d.:/])(?<!\+)(?<!:\d\d:\d\d-)(?P<hour>\d{{1,2}}):(?P<minute>\d{{2}})(?::(?P<second>\d{{2}}))?(?!:?\d|\.\d)(?:\s*{_HALF})?"
     ),
     re.compile(rf"(?<![\d.:])(?P<hour>\d{{1,2}})\.(?P<minute>[0-5]\d)\s*{_HALF}"),
-    re.compile(rf"(?<![\d.:a-z_])(?<!(?<!\d)-)(?P<hour>\d{{1,2}})\s*{_HALF}"),
+    # Behind a dash it is an hour after one: 9-5 pm, 9am-5pm.
+    re.compile(rf"(?<![\d.:a-z_])(?<!(?<!\d)(?<![ap]m)(?<![ap]\.m\.)-)(?P<hour>\d{{1,2}})\s*{_HALF}"),
     re.compile(
         rf"(?<![\d.:第])(?P<hour>\d{{1,2}}|{_SHORT_RUN})\s?[点時时]"
         rf"(?P<part>半|一刻|三刻|整|钟|\s?(?P<minute>零?\d{{1,2}}|{_SHORT_RUN})分(?!之)|"
@@ -56,6 +57,12 @@ _OFF_BEFORE = re.compile(
     r"(?:差\S{1,3}[分刻]钟?|(?:half|quarter|five|ten|twenty|twenty-five|minutes?|mins?|\d\s?past)(?:\s(?:past|to|before|after|of|till))?)\s?$"
     # Five to seven is before seven, six to seven is not.
     r"|(?<!from )(?<!\d)(?:5|10|15|20|25)\sto\s$"
+)
+# 温度高于20时 is "when it is above 20"; 晚于20时 and 将于20时 name a time.
+_LIMIT_BEFORE = re.compile(
+    r"(?:(?:[高低大小等多少]于|超过|不到|不足|不满|达到|[<>≤≥=])(?:或等于)?(?:大?约)?"
+    r"|(?:[室水气油体]温|温度|湿度|亮度|照度|浓度|[水液]位|电量|音量|[车转流风]速|速度|电压|电流|功率|流量|压力|气压|读数|数值)"
+    r"值?(?:已|刚好?|正好|恰好)?(?:为|是|到|达|至|[升降]到|[升降]至|上升[到至]|下降[到至]|变[为成])?)\s?$"
 )
 _OFF_AFTER = re.compile(r"\s?(?:[差过欠缺多几]|来钟)")
 _BARE_PARTS = ("morning", "afternoon", "evening", "night")
@@ -225,6 +232,12 @@ def _read(match: re.Match[str], text: str) -> _Said | None:
         return None
     if _OFF_BEFORE.search(text, max(0, match.start() - _LOOK_BACK), match.start()) or (
         part is not None and _OFF_AFTER.match(text, match.end())
+    ):
+        return None
+    if (
+        part == ""
+        and match[0].endswith(("时", "時"))
+        and _LIMIT_BEFORE.search(text, max(0, match.start() - _LOOK_BACK), match.start())
     ):
         return None
     half = (groups.get("half") or "")[:1]

@@ -4,23 +4,61 @@ from __future__ import annotations
 
 import ast
 import operator
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from chipwise.errors import InputError
+from chipwise.verify.scoring.clock import time_of
 
 _LONGEST = 500
 _REMEDY = "write e.g. \"temperature > 26 and mode != 'away'\" with names of values"
 
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2})?)?")
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true or false"
+    kinds = {"a number": (int, float), "a text": str, "a list": list, "null": type(None), "an object": Mapping}
+    return next((name for name, types in kinds.items() if isinstance(value, types)), type(value).__name__)
+
+
+def _equal(one: Any, other: Any) -> bool:
+    """Whether two values of one kind are equal: "26" would silently be no 26."""
+    if _kind(one) != _kind(other):
+        raise TypeError(f"{one!r} is {_kind(one)}, {other!r} is {_kind(other)}")
+    return bool(one == other)
+
+
+def _within(one: Any, many: Any) -> bool:
+    if isinstance(many, list):
+        return any(_equal(one, other) for other in many)
+    return one in many
+
+
+def _ordered(one: Any, other: Any) -> tuple[Any, Any]:
+    """Two values as they can be ordered: numbers, times of day, and dates written alike; "9:00" < "19:30"."""
+    if {_kind(one), _kind(other)} == {"a number"}:
+        return one, other
+    if isinstance(one, str) and isinstance(other, str):
+        times = time_of(one), time_of(other)
+        if None not in times:
+            return times
+        if _DAY.fullmatch(one) and _DAY.fullmatch(other) and len(one) == len(other):
+            return one.replace("T", " "), other.replace("T", " ")
+    raise TypeError(f"nothing says which of {one!r} and {other!r} is more")
+
+
 _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-    ast.In: lambda one, many: one in many,
-    ast.NotIn: lambda one, many: one not in many,
+    ast.Eq: _equal,
+    ast.NotEq: lambda one, other: not _equal(one, other),
+    ast.Lt: lambda one, other: operator.lt(*_ordered(one, other)),
+    ast.LtE: lambda one, other: operator.le(*_ordered(one, other)),
+    ast.Gt: lambda one, other: operator.gt(*_ordered(one, other)),
+    ast.GtE: lambda one, other: operator.ge(*_ordered(one, other)),
+    ast.In: _within,
+    ast.NotIn: lambda one, many: not _within(one, many),
 }
 _COMBINE: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -34,7 +72,8 @@ def holds(condition: str, values: Mapping[str, Any]) -> bool:
     """Whether a condition holds for some values.
 
     It is made of comparisons (``== != < <= > >= in``), ``and or not``, brackets, sums and products, numbers, quoted
-    texts, ``[lists]`` and names of values.
+    texts, ``[lists]`` and names of values. Both sides of a comparison are of one kind; ordered are numbers, times of
+    day (``"9:00" < "7:30 pm"``) and dates (``"2026-01-05"``).
 
     Raises:
         InputError: It is none, names a value that is not there, or compares what cannot be compared.
@@ -47,7 +86,7 @@ def holds(condition: str, values: Mapping[str, Any]) -> bool:
     except (SyntaxError, ValueError, RecursionError, MemoryError) as e:
         raise InputError(f"{condition!r} is no condition", remedy=_REMEDY) from e
     except (TypeError, ArithmeticError) as e:
-        raise InputError(f"{condition!r} cannot be evaluated ({e})", remedy="compare numbers with numbers") from e
+        raise InputError(f"{condition!r} cannot be evaluated ({e})", remedy="compare values of one kind") from e
     if not isinstance(result, bool):
         raise InputError(f"{condition!r} is neither true nor false", remedy=_REMEDY)
     return result

@@ -28,7 +28,10 @@ _OPENING = (
     r"<\|?(?:tool_calls?|function_calls?|python_tag)\|?>|<function=[^<>\s]{0,80}>|\[TOOL_CALLS\]"
     r"|<｜tool(?![^<>\s]{0,40}end｜)[^<>\s]{0,40}｜>"
 )
-_TAG = re.compile(rf"{_OPENING}|</\|?(?:tool_calls?|function_calls?|function)\|?>|<\|/tool_calls?\|>|<｜tool[^<>\s]{0,40}end｜>", re.IGNORECASE)
+_TAG = re.compile(
+    rf"{_OPENING}|</\|?(?:tool_calls?|function_calls?|function)\|?>|<\|/tool_calls?\|>|<｜tool[^<>\s]{0, 40}end｜>",
+    re.IGNORECASE,
+)
 _EMPTY_TAG = re.compile(rf"(?:{_OPENING})(?!\s*(?:```[A-Za-z]{{0,10}}\s*)?[<\[{PLACE}])", re.IGNORECASE)
 _FENCE = re.compile(rf"```(?:[A-Za-z]{{1,10}})?\s?(?P<inside>[{PLACE}\s]+)```")
 

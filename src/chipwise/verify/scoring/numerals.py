@@ -24,6 +24,8 @@ _COUNTED = re.compile(
     r"(?!转[眼身头念瞬]|巴掌|度过|次性|级棒|天天|时候|分[别外享]|安[全静]|时(?<=一时))"
     rf"(?:{'|'.join(map(re.escape, _UNITS_ZH))}|[点时分秒号楼层档挡级台次年月日%]|摄氏|华氏)"
 )
+# Behind more than one, these count things. 一条 and 一个 are articles.
+_COUNTED_MANY = re.compile("(?:个(?!半)|[元块盏台只张辆套根包箱瓶杯份页]|人(?!转)|件(?!套)|条(?!件))")
 # About as many, or a word: 五六度, 三五天, 一一.
 _ABOUT = re.compile("一一|三五|一二|[二两]三|三四|四五|五六|六七|七八|八九")
 # 十分 is "very" unless it is minutes or points.
@@ -34,7 +36,7 @@ _NUMERAL = re.compile(rf"(?P<minus>负|零下)?(?P<first>第)?(?P<number>{RUN}(?
 # 两个小时 is 2小时, while 一个 alone is an article.
 _COUNTED_LATER = re.compile("个(?:小时|钟头|百分点)")
 _TIMES = re.compile(
-    r"(?<![\d.,A-Za-z_-])(\d{1,12}(?:\.\d{1,12})?)\s?(百万|千万|百亿|千亿|万亿|万|亿|百(?!分)|千(?![克瓦米伏赫帕卡焦]))"
+    r"(?<![\d.,A-Za-z_-])(\d{1,12}(?:\.\d{1,12})?)\s?(百万|千万|百亿|千亿|万亿|万|亿|百(?![分帕])|千(?![克瓦米伏赫帕卡焦]))"
     r"(?![十百千万亿\d零一二三四五六七八九])"
 )
 _SCALES = {
@@ -129,7 +131,8 @@ def _as_digits(match: re.Match[str]) -> str:
     if value is None and number.endswith("千") and len(number) > 1 and _KILO_UNIT.match(text, match.end() - 1):
         number, kilo = number[:-1], "千"
         value = chinese_number(number)
-    counted = kilo or _COUNTED.match(text, match.end()) or _COUNTED_LATER.match(text, match.end())
+    several = number != "一" and _COUNTED_MANY.match(text, match.end())
+    counted = kilo or several or _COUNTED.match(text, match.end()) or _COUNTED_LATER.match(text, match.end())
     if value is None or (len(number) == 1 and not (match["first"] or match["minus"] or counted)):
         return match[0]
     if number == "十" and _VERY.match(text, match.end()):

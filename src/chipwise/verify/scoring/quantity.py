@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 
+from chipwise.verify.scoring.halves import with_decimals
 from chipwise.verify.scoring.numerals import with_digits
 from chipwise.verify.scoring.units import UNITS, Unit, unit_named
 from chipwise.verify.scoring.written import (
@@ -103,7 +104,7 @@ def quantity_of(text: str, *, numerals: bool = True) -> Quantity | None:
 
 
 def _written(text: str, numerals: bool) -> str:
-    text = plain(text)
+    text = with_decimals(plain(text))
     return with_signs(with_digits(text) if numerals else text)
 
 

@@ -11,7 +11,7 @@ from chipwise.verify.keywords import as_compared
 from chipwise.verify.scoring.entity import LITERAL, missing_entities
 from chipwise.verify.scoring.json_meaning import differences
 from chipwise.verify.scoring.json_text import PLACE, json_scalar, json_values, read_json
-from chipwise.verify.scoring.same_words import bytes_apart, same_words
+from chipwise.verify.scoring.same_words import same_words
 from chipwise.verify.scoring.thought import said
 from chipwise.verify.scoring.tool_call import CallRules, ToolCall, call_differences
 from chipwise.verify.scoring.written import plain, says_something
@@ -23,6 +23,9 @@ _QUOTES = str.maketrans({**dict.fromkeys("“”„‟", '"'), **dict.fromkeys("
 _AT_BOTH_ENDS = " «»「」『』《》〈〉"
 _AT_THE_END = _AT_BOTH_ENDS + "~"
 _BRACKETS = ("([【", ")]】")
+
+# 第 3 层 is 第3层, 26 °C is 26°C; 1 5 is no 15.
+_BESIDE_CJK = re.compile(r"(?<=[\u3400-\u9fff]) (?=\S)|(?<=\S) (?=[\u3400-\u9fff])|(?<=[0-9]) (?=[%°])")
 
 # "Sure:" before JSON is "Sure,".
 _COLON = re.compile(rf"[:：]\s*{PLACE}")
@@ -125,11 +128,8 @@ def _is_exact(exact: str, answer: str) -> bool:
 
 def bare(text: str) -> str:
     """The text as ``exact`` compares it: without punctuation, but for marks inside numbers."""
-    text = (
-        _PUNCTUATION.sub(" ", as_compared(bytes_apart(plain(text))).translate(_QUOTES))
-        .lstrip(_AT_BOTH_ENDS)
-        .rstrip(_AT_THE_END)
-    )
+    text = _PUNCTUATION.sub(" ", as_compared(plain(text)).translate(_QUOTES)).lstrip(_AT_BOTH_ENDS).rstrip(_AT_THE_END)
+    text = _BESIDE_CJK.sub("", text)
     while text.startswith("**") and text.endswith("**") and len(text) > len("****"):
         text = text[2:-2].strip()
     # A bracket at a word is one around it, or that of a list: (B), B). A smile is none.

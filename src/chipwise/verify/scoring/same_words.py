@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from chipwise.verify.scoring.clock import readings
+from chipwise.verify.scoring.halves import with_decimals
 from chipwise.verify.scoring.json_text import PLACE
 from chipwise.verify.scoring.numerals import with_digits
 from chipwise.verify.scoring.quantity import Quantity, placed_quantities
@@ -21,10 +22,9 @@ _ARTICLE = re.compile(r"(?<![\w-])(?:[Tt]he|[Aa]n|a|[Pp]lease)(?![\w-]|\s?[0-9])
 
 # Arrows, signs of mathematics, ticks, crosses and emoji say something.
 _SYMBOL = "%°+*/<>=#&@$€£¥±×÷^|\u2190-\u22ff\u2300-\u27bf\u2900-\u2bff\U0001f000-\U0001faff\ue000\ue001"
-_WORD = re.compile(rf"[a-z0-9_]+(?:[.'/:-][a-z0-9_]+)*|[^\W_]|[{_SYMBOL}]|(?<![a-z0-9])-(?=[0-9])")
-_BYTES_A_SECOND = re.compile(r"(?<=[0-9])(\s?[kKMGT]i?)B(?=/s)")
+_WORD = re.compile(rf"[a-z0-9_]+(?:[.'/:-][a-z0-9_]+)*|[^\W_]|[{_SYMBOL}]|~(?=\s?[0-9])|(?<![a-z0-9])-(?=[0-9])")
 _SPACES = re.compile(r"\s+")
-_ZEROS = re.compile(r"(?<![\d.])(\d+)(?:\.0+|(\.\d*?[1-9])0+)(?![\d.])")
+_ZEROS = re.compile(r"(?<![\w.])(\d+)(?:\.0+|(\.\d*?[1-9])0+)(?![\d.])")
 _DIGIT = re.compile("[0-9]")
 _DIGITS = re.compile("-?[0-9][0-9.,]*")
 # Where one of these is said, the order of the words tells what it belongs to.
@@ -72,11 +72,6 @@ def same_words(one: str, other: str, same: frozenset[str]) -> bool:
     return any(ours[i:] + ours[:i] == theirs for i in range(1, len(ours)))
 
 
-def bytes_apart(text: str) -> str:
-    """The text with the B of 5 MB/s as a word, as ``with_case_marks`` marks that of 5 Mb/s."""
-    return _BYTES_A_SECOND.sub(r"\1byte", text)
-
-
 def _order_counts(text: str) -> bool:
     folded = plain(text).casefold()
     return _NEGATION.search(folded) is not None or any(
@@ -88,6 +83,7 @@ def _tokens(text: str, same: frozenset[str]) -> Iterator[str]:
     """Words in order, each time and quantity as what it means."""
     text = _SPACES.sub(lambda spaces: "\n" if "\n" in spaces[0] else " ", plain(text))
     text = _ARTICLE.sub(" ", _TAIL.sub("", _LEAD.sub(" ", text)))
+    text = with_decimals(text) if "unit" in same else text
     text = with_signs(with_digits(text) if "numeral" in same else text)
     placed: list[tuple[int, int, str]] = []
     if "time" in same:
@@ -103,9 +99,14 @@ def _tokens(text: str, same: frozenset[str]) -> Iterator[str]:
             for found, start, end in placed_quantities(text)
         ]
     at = 0
-    for start, end, token in sorted(placed):
+    # A sum begins where its first part does.
+    for start, end, token in sorted(placed, key=lambda one: (one[0], -one[1])):
         if start >= at:
+            gap = text[at:start].strip()
             yield from _words(text[at:start], behind_value=at > 0)
+            if (gap == "-" and at) or gap.endswith("~"):
+                # 5-10 is no 5 10, ~5 no 5.
+                yield gap[-1]
             yield token
             at = end
     yield from _words(text[at:], behind_value=at > 0)
@@ -123,5 +124,5 @@ def _value(found: Quantity) -> str:
 
 def _words(text: str, *, behind_value: bool) -> Iterator[str]:
     # Whether the capital of a unit counts is told by the number in front.
-    marked = with_case_marks(bytes_apart(f"0{text}" if behind_value else text))[1 if behind_value else 0 :]
+    marked = with_case_marks(f"0{text}" if behind_value else text)[1 if behind_value else 0 :]
     yield from _WORD.findall(_ZEROS.sub(r"\1\2", marked.casefold()))

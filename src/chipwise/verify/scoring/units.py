@@ -26,6 +26,7 @@ _TABLE: dict[str, dict[str, float]] = {
     "duration": {
         "ms 毫秒 milliseconds": 1e-3, "s 秒 sec secs second seconds": 1, "min mins 分钟 minute minutes": 60,
         "h hr hrs 小时 个小时 钟头 个钟头 hour hours": 3600, "天 day days": 86400,
+        "week weeks": 604800,
     },
     "volume": {"ml mL 毫升 millilitres milliliters": 1e-3, "l L 升 litre litres liter liters": 1},
     "voltage": {"mV mv 毫伏": 1e-3, "V v 伏 volt volts": 1, "kV kv 千伏": 1e3},
@@ -35,8 +36,16 @@ _TABLE: dict[str, dict[str, float]] = {
         "MW 兆瓦 megawatt megawatts": 1e6,
     },
     "energy": {"J 焦": 1, "Wh 瓦时": 3600, "kWh kwh 度电 千瓦时": 3.6e6},
+    "charge": {"mAh mah 毫安时": 1e-3, "Ah 安时": 1},
+    "area": {
+        "mm^2 平方毫米": 1e-6, "cm^2 平方厘米": 1e-4,
+        "m^2 平方米 sqm": 1, "km^2 平方公里 平方千米": 1e6,
+    },
     "frequency": {"Hz hz hertz 赫兹 赫": 1, "kHz khz 千赫 千赫兹": 1e3, "MHz mhz 兆赫 兆赫兹": 1e6, "GHz ghz": 1e9},
-    "pressure": {"Pa pa 帕": 1, "kPa kpa 千帕": 1e3, "MPa mpa 兆帕": 1e6, "bar bars 巴": 1e5, "psi": 6894.757293168},
+    "pressure": {
+        "Pa pa 帕": 1, "hPa hpa 百帕": 1e2, "kPa kpa 千帕": 1e3, "MPa mpa 兆帕": 1e6,
+        "bar bars 巴": 1e5, "psi": 6894.757293168,
+    },
     "speed": {
         "m/s 米每秒 米/秒": 1,
         "km/h kmh kph 公里每小时 千米每小时 公里/小时 千米/小时 公里/时 km/小时": 1 / 3.6, "mph 英里每小时": 0.44704,
@@ -52,7 +61,7 @@ _TABLE: dict[str, dict[str, float]] = {
 _TEMPERATURES = {
     "°C °c 摄氏度 C c celsius": Unit("temperature", 1),
     "°F °f 华氏度 F f fahrenheit": Unit("temperature", 5 / 9, -160 / 9),
-    "K k 开尔文": Unit("temperature", 1, -273.15),
+    "K 开尔文": Unit("temperature", 1, -273.15),
 }
 
 UNITS: dict[str, Unit] = {

@@ -16,6 +16,11 @@ _MARKS = {**dict.fromkeys([*range(0x2010, 0x2016), 0x2212], "-"), 0x2044: "/"}
 # NFKC would make 102 of 10².
 _RAISED = re.compile("[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻]+")
 _BLANKS = re.compile(r"\s+")
+# Signs of their own for squares and cubes, of which NFKC would make m2.
+_SQUARES = str.maketrans(
+    {"㎟": "mm²", "㎠": "cm²", "㎡": "m²", "㎢": "km²", "㎣": "mm³", "㎤": "cm³", "㎥": "m³", "㎦": "km³"}
+)
+_SQUARE_M = re.compile(r"(?<=[0-9])(\s?[ckm]?m)([23])(?![A-Za-z0-9])")
 _TIMES_SIGN = re.compile(r"(?<=\d)×(?=\d)")
 # The day and the hour of 周二十点 are two numbers.
 _WEEKDAY = re.compile("((?:周|星期|礼拜|初)[一二三四五六日天])(?=[零〇一二两三四五六七八九十]{1,3}[点點時时])")
@@ -45,29 +50,42 @@ _SCALE_EN = re.compile(
     re.IGNORECASE,
 )
 _SCALE_ZH = re.compile(r"(?<=\d)(\s?)度\s*\(?\s*(华氏|摄氏|[FfCc](?![A-Za-z0-9]))(?!度)\)?")
+# 37度5 is 37.5度; 26度5档 is none.
+_TENTHS_ZH = re.compile(
+    r"(?<![\d.])(\d{1,4})度([1-9一二三四五六七八九])(?=\s*(?:$|[,。;!?)]|左右|以[上下]|的|了))", re.MULTILINE
+)
+_DIGIT_ZH = {letter: str(value) for value, letter in enumerate("一二三四五六七八九", 1)}
 _FAHRENHEIT_ZH = re.compile(rf"(零下|负)?\s*华氏(?:温度)?(?:为|是)?\s*(零下|负|-)?\s*({_AMOUNT})\s*度?(?![\d.]*\d)")
 _SCALES = {"f": "°F", "fahrenheit": "°F", "华氏": "°F", "kelvin": "K"}
 
-_MEGA = re.compile(r"(?<=\d)(\s?)M(?=(?:[Ww][Hh]?|[Vv][Aa]?|[Aa]|[Jj]|[ΩωΩ]|[Oo][Hh][Mm][Ss]?)?(?![A-Za-z0-9]))")
+_MEGA = re.compile(
+    r"(?<=\d)(\s?)M(?=(?:[Ww][Hh]?|[Vv][Aa]?|[Aa]|[Jj]|[HFN]|[Bb]ar|[ΩωΩ]|[Oo][Hh][Mm][Ss]?)?(?![A-Za-z0-9]))"
+)
 _MILLI = re.compile(r"(?<=\d)(\s?)m(?=(?:Pa|Hz)(?![A-Za-z0-9]))")
 _BITS = re.compile(r"(?<=\d)(\s?[kKMGT])b(?![A-Za-z0-9])")
-_BYTES = re.compile(r"(?<=\d)(\s?[kKMGT])B(?=ps(?![a-z])|/s)")
+_BYTES = re.compile(r"(?<=\d)(\s?[kKMGT]i?)B(?=ps(?![a-z])|/s)")
+# 300k is 300000; 3000k is mostly a colour's temperature, 4k a picture's size.
+_KELVIN = re.compile(r"(?<![\d.])(\d{2,3}(?:\.\d{1,9})?\s?)K(?![A-Za-z0-9])")
 
 NUMBER_LEFT = (
-    rf"(?<![A-Za-z0-9_.^±{SUM_MARK}])(?<![0-9][:/·])(?<![A-Za-z]/)(?<!分之)(?<!时速)"
+    rf"(?:(?<![A-Za-z0-9_.^±{SUM_MARK}])|(?<=\b[Nn]o\.)|(?<=\bNO\.))(?<![0-9][:/·])(?<![A-Za-z]/)(?<!分之)(?<!时速)"
     "(?<![0-9][,'](?=[0-9]{3}(?![0-9])))"
+    "(?<![0-9]{4}-(?=[0-9]{1,2}-[0-9]))(?<![0-9]{4}-[0-9]-)(?<![0-9]{4}-[0-9]{2}-)"
 )
-"""What stands before a number that is not the end of an identifier, a time, a fraction or a longer number."""
+"""What stands before a number that is not the end of an identifier, a time, a date, a fraction or a longer number."""
 
 NUMBER_RIGHT = (
-    r"(?![0-9_]|[.:/][0-9]|[,'][0-9]{3}(?![0-9])|[A-Za-z]+[0-9]|k(?![A-Za-z])|\s?[·^]|(?:st|nd|rd|th)(?![A-Za-z]))"
-    r"(?!\s?(?:[十百万亿多几余]|来[个度天分米公小]|分之|千(?![克瓦米卡伏赫帕焦])|(?:hundred|thousand|million|billion)s?(?![a-z])))"
+    r"(?![0-9_]|[.:/][0-9]|[,'][0-9]{3}(?![0-9])|[A-Za-z]+[0-9]|[eE][+-][0-9]|(?<![0-9]{4})[kK](?![A-Za-z])|\+(?![0-9])|\s?[·^]|(?:st|nd|rd|th)(?![A-Za-z]))"
+    r"(?!\s?(?:(?:[十万亿多几余]|百(?!帕))|来[个度天分米公小]|分之|千(?![克瓦米卡伏赫帕焦])|(?:hundred|thousand|million|billion)s?(?![a-z])))"
     r"(?!\s?(?:°[CcFf]?|摄氏度|[度个天米斤倍层]|公里|公斤|小时|分钟|degrees?)?\s?(?:半(?!小时|天|夜|个|分)|and\sa\s(?:half|quarter)|(?:and\s)?[0-9]+/[0-9]))"
 )
 """What stands behind a number that is not the beginning of one: 5 is not in 5,000, 5.2, 5:30, 5万 or 5 million."""
 
-NO_TIME = r"(?!\s?(?:[AaPp]\.?[Mm](?![A-Za-z])|o'clock|[点點]))"
-"""What stands behind a number that is no hour: 5 is not in 5 pm and 5点半."""
+NO_TIME = (
+    r"(?!\s?(?:[AaPp]\.?[Mm](?![A-Za-z])|o'clock|[点點]"
+    r"|(?:(?<=(?<![0-9.])[1-9] )|(?<=(?<![0-9.])1[0-2] ))in\sthe\s(?:early\s|late\s)?(?:morning|afternoon|evening)))"
+)
+"""What stands behind a number that is no hour: 5 is not in 5 pm, 5 in the morning and 5点半."""
 
 UNIT_RIGHT = (
     rf"(?!{SUM_MARK}|\s?(?:/|[·^*]|per\s|(?:an?|each|every)\s(?:second|minute|hour|day)|每|的时速|半(?!小时|天|夜)|又|and\sa\s(?:half|quarter)|电))"
@@ -111,8 +129,9 @@ def plain(text: str) -> str:
     Capitals stay, so do line ends; a weekday stands apart from the hour behind it (周一 八点), an exponent from what it
     raises (10^2).
     """
-    text = _TIMES_SIGN.sub("x", _RAISED.sub(r"^\g<0>", _INVISIBLE.sub("", text)))
+    text = _TIMES_SIGN.sub("x", _RAISED.sub(r"^\g<0>", _INVISIBLE.sub("", text).translate(_SQUARES)))
     text = unicodedata.normalize("NFKC", text).translate(_MARKS)
+    text = _SQUARE_M.sub(r"\1^\2", text)
     # One blank for a row of them, lest patterns with several rows try every way to share it out.
     return _WEEKDAY.sub(r"\1 ", _BLANKS.sub(_one_blank, text))
 
@@ -122,10 +141,12 @@ def with_signs(text: str) -> str:
 
     A minus in words is a sign: 零下5度, 负5, minus 5, 5 below zero. Degrees of Fahrenheit and Celsius have their mark
     behind the number: 华氏72度, 72 degrees F. Items of an array stand apart: [5,120] is no 5120. What may be one number
-    in groups, 5 000, is held together by marks, and so are sums (``SUM_MARK``). 每小时5公里 is 5公里/小时.
+    in groups, 5 000, is held together by marks, and so are sums (``SUM_MARK``). 每小时5公里 is 5公里/小时, 37度5 is
+    37.5度.
     """
     text = _ARRAY.sub(_apart, text)
     text = _SPACED_GROUPS.sub(lambda match: match[0].replace(" ", "'"), text)
+    text = _TENTHS_ZH.sub(lambda match: f"{match[1]}.{_DIGIT_ZH.get(match[2], match[2])}度", text)
     text = _FAHRENHEIT_ZH.sub(lambda match: f"{'-' if match[1] or match[2] else ''}{match[3]}°F", text)
     text = _SCALE_ZH.sub(_with_scale, _SCALE_EN.sub(_with_scale, text))
     text = _MINUS_EN.sub("-", _MINUS_ZH.sub("-", text))
@@ -138,10 +159,12 @@ def with_signs(text: str) -> str:
 def with_case_marks(text: str) -> str:
     """The text with a mark behind prefixes whose capital counts, so that 5 MW is no 5 mW without its capitals either.
 
-    M before W, V, A, J, Wh, ohm and alone; m before Pa and Hz, which stand for mega in small letters, too; b for bits.
+    M before W, V, A, J, H, F, N, bar, Wh, ohm and alone; m before Pa and Hz, which stand for mega in small letters,
+    too; b for bits, and bytes a second as a word; K behind a number of two or three digits.
     """
     text = _MEGA.sub(rf"\1M{CASE_MARK}", _MILLI.sub(rf"\1m{CASE_MARK}", text))
-    return _BYTES.sub(rf"\1B{CASE_MARK}", _BITS.sub(rf"\1b{CASE_MARK}", text))
+    text = _BYTES.sub(r"\1byte", _BITS.sub(rf"\1b{CASE_MARK}", text))
+    return _KELVIN.sub(rf"\1K{CASE_MARK}", text)
 
 
 def says_something(text: str) -> bool:
