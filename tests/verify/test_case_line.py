@@ -51,6 +51,19 @@ def test_a_rule_is_evaluated_on_the_values(tmp_path: Path, reading: int, right: 
     assert case.misses(json.dumps({"tool": wrong, "device": "fan"})) != ()
 
 
+def test_the_tools_of_a_case_are_calls_wherever_they_stand(tmp_path: Path) -> None:
+    tools = [{"type": "function", "function": {"name": "siren", "parameters": {}}}]
+    branches = {"then": {"calls": {"name": "open", "arguments": {"door": 1}}}, "else": {"calls": []}}
+    by_rule, offered = read(
+        tmp_path,
+        {"id": "r", "prompt": "q", "rule": "t > 26", "values": {"t": 1}, **branches},
+        {"id": "o", "prompt": "q", "calls": [], "tools": tools},
+    )
+    assert by_rule.misses("I will open(1) it") != ()
+    assert by_rule.misses("I will siren(1) it") == ()
+    assert offered.misses("I will siren(1) it") != ()
+
+
 def test_the_expected_json_of_logic_is_compared_by_meaning(tmp_path: Path) -> None:
     call, value, words = read(
         tmp_path,
@@ -105,6 +118,8 @@ def test_a_plain_file_takes_the_fields_too_and_is_strict(tmp_path: Path) -> None
         ({**RULE, "rule": "t >"}, "'t >' is no condition"),
         ({**RULE, "rule": "heat > 3"}, "names 'heat'"),
         ({**RULE, "values": {"t": "warm"}}, "cannot be evaluated"),
+        ({**RULE, "values": {"t": "31"}}, "cannot be evaluated"),
+        ({**RULE, "values": {"t": None}}, "cannot be evaluated"),
         ({**RULE, "values": 3}, "a rule needs"),
         ({key: RULE[key] for key in RULE if key != "rule"}, "a rule needs"),
         ({key: RULE[key] for key in RULE if key != "then"}, "a rule needs"),
@@ -112,6 +127,8 @@ def test_a_plain_file_takes_the_fields_too_and_is_strict(tmp_path: Path) -> None
         ({**RULE, "else": {"keyword": []}}, "no object of the known fields"),
         ({**RULE, "then": {"calls": {"arguments": {}}}}, "a call names no tool"),
         ({**RULE, "else": {"calls": 3}}, "a call names no tool"),
+        ({**RULE, "else": {"calls": {"name": " ", "arguments": {}}}}, "a call names no tool"),
+        ({**RULE, "else": {"calls": {"name": "a", "arguments": [1]}}}, "no JSON object"),
         ({**RULE, "keywords": ["x"]}, "keywords stands beside a rule"),
         ({**RULE, "dimension": "long"}, "no dimension is named 'long'"),
         ({**RULE, "dimension": ["logic"]}, "no dimension is named"),

@@ -39,6 +39,24 @@ def test_tool_calls_become_text_that_scorers_read() -> None:
     assert server.asked[0]["model"] == "m"
 
 
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        ({"content": [{"type": "text", "text": "twenty"}, {"type": "text", "text": "-six"}]}, "twenty-six"),
+        ({"content": [{"type": "image_url", "image_url": {}}]}, ""),
+        ({"content": None, "refusal": "I cannot"}, "I cannot"),
+        ({"content": None, "tool_calls": None}, ""),
+        (
+            {"content": None, "function_call": {"name": "turn_on", "arguments": "{}"}},
+            '{"name": "turn_on", "arguments": "{}"}',
+        ),
+    ],
+)
+def test_an_answer_in_other_shapes(message: dict[str, Any], said: str) -> None:
+    with served(lambda body, n: (200, {"choices": [{"message": message}]})) as server:
+        assert ChatClient(server.url, model="m").answer(CASE) == said
+
+
 def test_a_busy_server_is_asked_again() -> None:
     def reply(body: dict[str, Any], n: int) -> Reply:
         return says("yes") if n == 3 else (429 if n == 1 else 503, {"error": "busy"})
@@ -60,6 +78,8 @@ def test_a_busy_server_is_asked_again() -> None:
         ((200, b"\xff\xfe"), EngineError, "no JSON"),
         ((200, {"choices": []}), EngineError, "no chat completion"),
         ((200, []), EngineError, "no chat completion"),
+        ((200, {"choices": [{"message": {"content": 26}}]}), EngineError, "content is no text but int"),
+        ((200, {"choices": [{"message": {"content": [3]}}]}), EngineError, "no chat completion"),
         ((200, {"choices": [{"message": {"content": "x", "tool_calls": [3]}}]}), EngineError, "no chat completion"),
     ],
 )

@@ -97,6 +97,8 @@ def test_everything_it_may_say(tmp_path: Path) -> None:
         ("[dimensions.long_range]\nfact_within = 0", "fact_within is 0"),
         ("[dimensions.logic]\nordered = 1", "ordered is neither"),
         ("[dimensions.logic]\ndefaults = {a = 1}", "defaults.a is no table"),
+        ("[dimensions.logic.defaults.a]\nday = 2026-01-05", "defaults.a has what JSON has not"),
+        ("[dimensions.logic.defaults.a]\nx = nan", "defaults.a has what JSON has not"),
         ("[dimensions.noise]", "a case of keyword, which suite.toml does not list"),
         ("[gate]\nkeyword = 0.1", "no threshold named 'keyword'"),
         ("[gate]\nkl_mean_nats = 'x'", "gate.kl_mean_nats is no number"),

@@ -137,9 +137,12 @@ def test_any_text_can_be_read(text: str) -> None:
 
 @pytest.mark.parametrize(
     "part",
-    ["f(", "a_b(", "f(x=", "a_b('", "a_b(x=[", "a_b(x=1) ", "<function=a>", '<invoke name="a">', "[TOOL_CALLS]a{", "to=functions.a ",
-     "Action: a\n", "call:a{", "<parameter=a>", "a.", "f(g(x)) ", "{\"", "<function=a><parameter=b>", "\\", "a_b(\"\\"],
-)  # fmt: skip
+    [
+        *("f(", "a_b(", "f(x=", "a_b('", "a_b(x=[", "a_b(x=1) ", "f(g(x)) ", 'a_b("\\', "a.", "\\"),
+        *("<function=a>", '<invoke name="a">', "<parameter=a>", "<function=a><parameter=b>"),
+        *("[TOOL_CALLS]a{", "to=functions.a ", "Action: a\n", "call:a{", '{"'),
+    ],
+)
 def test_damage_is_read_in_time(part: str) -> None:
     text = part * (100_000 // len(part))
     began = time.process_time()

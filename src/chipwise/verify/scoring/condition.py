@@ -20,7 +20,13 @@ _DAY = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2})?)?")
 def _kind(value: Any) -> str:
     if isinstance(value, bool):
         return "true or false"
-    kinds = {"a number": (int, float), "a text": str, "a list": list, "null": type(None), "an object": Mapping}
+    kinds: dict[str, type | tuple[type, ...]] = {
+        "a number": (int, float),
+        "a text": str,
+        "a list": list,
+        "null": type(None),
+        "an object": Mapping,
+    }
     return next((name for name, types in kinds.items() if isinstance(value, types)), type(value).__name__)
 
 
