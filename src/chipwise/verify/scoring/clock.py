@@ -64,7 +64,7 @@ _LIMIT_BEFORE = re.compile(
     r"|(?:[室水气油体]温|温度|湿度|亮度|照度|浓度|[水液]位|电量|音量|[车转流风]速|速度|电压|电流|功率|流量|压力|气压|读数|数值)"
     r"值?(?:已|刚好?|正好|恰好)?(?:为|是|到|达|至|[升降]到|[升降]至|上升[到至]|下降[到至]|变[为成])?)\s?$"
 )
-_OFF_AFTER = re.compile(r"\s?(?:[差过欠缺多几]|来钟)")
+_OFF_AFTER = re.compile(r"\s?(?:[差过欠缺多几]|来钟|钟?方向)")
 _BARE_PARTS = ("morning", "afternoon", "evening", "night")
 _NOUN_AFTER = re.compile(r"\s(?!(?:and|or|to|until|till|for|on|at|in|with|then|every|tomorrow|today)(?![a-z]))[a-z]")
 _LOOK_BACK = 24

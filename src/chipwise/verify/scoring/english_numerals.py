@@ -63,7 +63,8 @@ def english_number(words: list[str]) -> int | None:
             if i == 0 or words[i - 1] not in ("hundred", *_LARGE) or i == len(words) - 1:
                 return None
         elif word == "hundred":
-            if not 1 <= group <= 9:
+            # Fifteen hundred is 1500, but nobody says twenty hundred.
+            if not (1 <= group <= 9 or (11 <= group <= 99 and group % 10 and not total)):
                 return None
             group, room = group * 100, 100
         elif word in _LARGE:

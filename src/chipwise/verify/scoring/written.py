@@ -50,9 +50,11 @@ _SCALE_EN = re.compile(
     re.IGNORECASE,
 )
 _SCALE_ZH = re.compile(r"(?<=\d)(\s?)度\s*\(?\s*(华氏|摄氏|[FfCc](?![A-Za-z0-9]))(?!度)\)?")
-# 37度5 is 37.5度; 26度5档 is none.
+# 37度5 is 37.5度, 1米85 is 1.85米; 26度5档 is neither.
+_ENDS_ZH = r"(?=\s*(?:$|[,。;!?)]|左右|以[上下]|的|了))"
 _TENTHS_ZH = re.compile(
-    r"(?<![\d.])(\d{1,4})度([1-9一二三四五六七八九])(?=\s*(?:$|[,。;!?)]|左右|以[上下]|的|了))", re.MULTILINE
+    rf"(?<![\d.])(\d{{1,4}})(?:(度)([1-9一二三四五六七八九])|(米)([1-9]\d?|[一二三四五六七八九])){_ENDS_ZH}",
+    re.MULTILINE,
 )
 _DIGIT_ZH = {letter: str(value) for value, letter in enumerate("一二三四五六七八九", 1)}
 _FAHRENHEIT_ZH = re.compile(rf"(零下|负)?\s*华氏(?:温度)?(?:为|是)?\s*(零下|负|-)?\s*({_AMOUNT})\s*度?(?![\d.]*\d)")
@@ -68,7 +70,7 @@ _BYTES = re.compile(r"(?<=\d)(\s?[kKMGT]i?)B(?=ps(?![a-z])|/s)")
 _KELVIN = re.compile(r"(?<![\d.])(\d{2,3}(?:\.\d{1,9})?\s?)K(?![A-Za-z0-9])")
 
 NUMBER_LEFT = (
-    rf"(?:(?<![A-Za-z0-9_.^±{SUM_MARK}])|(?<=\b[Nn]o\.)|(?<=\bNO\.))(?<![0-9][:/·])(?<![A-Za-z]/)(?<!分之)(?<!时速)"
+    rf"(?:(?<![A-Za-z0-9_.^±{SUM_MARK}])|(?<=\b[Nn]o\.)|(?<=\bNO\.))(?<![0-9][:/·])(?<![A-Za-z]/)(?<!-[$€£¥])(?<!分之)(?<!时速)"
     "(?<![0-9][,'](?=[0-9]{3}(?![0-9])))"
     "(?<![0-9]{4}-(?=[0-9]{1,2}-[0-9]))(?<![0-9]{4}-[0-9]-)(?<![0-9]{4}-[0-9]{2}-)"
 )
@@ -142,11 +144,11 @@ def with_signs(text: str) -> str:
     A minus in words is a sign: 零下5度, 负5, minus 5, 5 below zero. Degrees of Fahrenheit and Celsius have their mark
     behind the number: 华氏72度, 72 degrees F. Items of an array stand apart: [5,120] is no 5120. What may be one number
     in groups, 5 000, is held together by marks, and so are sums (``SUM_MARK``). 每小时5公里 is 5公里/小时, 37度5 is
-    37.5度.
+    37.5度, 1米8 is 1.8米.
     """
     text = _ARRAY.sub(_apart, text)
     text = _SPACED_GROUPS.sub(lambda match: match[0].replace(" ", "'"), text)
-    text = _TENTHS_ZH.sub(lambda match: f"{match[1]}.{_DIGIT_ZH.get(match[2], match[2])}度", text)
+    text = _TENTHS_ZH.sub(_with_tenths, text)
     text = _FAHRENHEIT_ZH.sub(lambda match: f"{'-' if match[1] or match[2] else ''}{match[3]}°F", text)
     text = _SCALE_ZH.sub(_with_scale, _SCALE_EN.sub(_with_scale, text))
     text = _MINUS_EN.sub("-", _MINUS_ZH.sub("-", text))
@@ -190,6 +192,11 @@ def _apart(match: re.Match[str]) -> str:
     except ValueError:
         return match[0]
     return _COMMA.sub(lambda comma: ", " if comma[0] == "," else comma[0], match[0])
+
+
+def _with_tenths(match: re.Match[str]) -> str:
+    digits = match[3] or match[5]
+    return f"{match[1]}.{_DIGIT_ZH.get(digits, digits)}{match[2] or match[4]}"
 
 
 def _with_scale(match: re.Match[str]) -> str:
