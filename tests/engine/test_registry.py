@@ -21,7 +21,7 @@ def test_built_in_engines_are_known() -> None:
 
 
 def test_unknown_name_lists_the_known_ones() -> None:
-    with pytest.raises(InputError, match=r"no engine named 'nul'; known engines: null, onnxruntime"):
+    with pytest.raises(InputError, match=r"no engine named 'nul'; known engines: llama.cpp, null, onnxruntime"):
         get_engine("nul")
 
 

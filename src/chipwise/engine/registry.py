@@ -91,10 +91,17 @@ def _rkllm() -> Engine:
     return RkllmEngine()
 
 
+def _llama_cpp() -> Engine:
+    from chipwise.engine.llamacpp import LlamaCppEngine
+
+    return LlamaCppEngine()
+
+
 engines = EngineRegistry()
 engines.register("onnxruntime", _onnxruntime)
 engines.register("rknn", _rknn)
 engines.register("rkllm", _rkllm)
+engines.register("llama.cpp", _llama_cpp)
 engines.register("null", NullEngine)
 
 

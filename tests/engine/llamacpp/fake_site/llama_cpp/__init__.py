@@ -1,0 +1,1 @@
+"""A package of the name of llama-cpp-python's, for processes that tests start."""
