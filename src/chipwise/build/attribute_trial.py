@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from chipwise.build.given_file import GivenFile
 from chipwise.build.graph_files import GraphFiles
 from chipwise.build.texts import Texts
 from chipwise.build.trial import Trial
@@ -32,6 +33,8 @@ def attribute_trial(
     what, tokenizer = "attribution to layers", model.tokenizer
     if trial.passed or trial.candidate is reference or tokenizer is None:
         return None
+    if isinstance(trial.candidate, GivenFile):
+        return NotRun(what, f"{trial.candidate.engine} shows no values inside")
     if not isinstance(trial.candidate, GraphFiles):
         return NotRun(what, "a vendor's compiled graph cannot be taken apart; build it with --emulate")
     try:

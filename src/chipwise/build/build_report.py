@@ -9,11 +9,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from chipwise.build.compiled_decoder import CompiledDecoder
 from chipwise.build.compiled_graph import CompiledGraph
 from chipwise.build.decoder_result import DecoderResult
+from chipwise.build.given_file import GivenFile
 from chipwise.build.graph_result import GraphResult
 from chipwise.build.graph_trial import GraphTrial
 from chipwise.build.sizes import sizes
 from chipwise.build.stored import StoredWeight
 from chipwise.build.trial import Trial
+from chipwise.engine.llamacpp.binding import runtime
 from chipwise.model.model import Model
 from chipwise.quant.emulation_evidence import evidence_for
 from chipwise.report import Measurement
@@ -118,6 +120,8 @@ def _figures(found: DecoderResult | GraphResult) -> dict[str, str]:
     candidate, target = found.chosen.candidate, found.target.name
     if isinstance(candidate, CompiledDecoder):
         return _decoder_figures(candidate, target)
+    if isinstance(candidate, GivenFile):
+        return {"figures": f"the file as it came, run by {runtime()}"}
     if isinstance(candidate, CompiledGraph):
         file = candidate.file
         return {

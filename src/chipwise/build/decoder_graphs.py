@@ -9,6 +9,8 @@ from typing import Protocol
 
 from chipwise.build.chip_toolchain import installed_toolchain
 from chipwise.build.float16_plan import Aim
+from chipwise.build.given_file import given_file
+from chipwise.build.given_graphs import GivenGraphs
 from chipwise.build.graph_files import GraphFiles
 from chipwise.build.graphs import CpuGraphs
 from chipwise.build.options import BuildOptions
@@ -60,8 +62,10 @@ def graphs_for(
     context: int,
     folder: Path,
     stack: ExitStack,
-) -> DecoderGraphs | RknnDecoderGraphs:
+) -> DecoderGraphs | RknnDecoderGraphs | GivenGraphs:
     """Fused graphs for CPUs; for chips what their toolkit compiles, or static graphs that emulate the chip.
+
+    If the user named an engine it is given the file itself, held against the fused graphs.
 
     ``stack`` ends the toolkit's simulators.
 
@@ -72,7 +76,8 @@ def graphs_for(
     if model.weights is None:
         raise ModelFormatError("no weights", where=str(model.source.path))
     if target.engine == "onnxruntime":
-        return CpuGraphs(config, model.weights, context, folder, target=target, threads=options.threads)
+        cpu = CpuGraphs(config, model.weights, context, folder, target=target, threads=options.threads)
+        return cpu if options.engine is None else GivenGraphs(cpu, given_file(model, config, options.engine))
     prompts = [len(tokens) for tokens in texts.calibration] + [len(prompt.tokens) for prompt in texts.prompts]
     contexts = [len(tokens) + CALIBRATION_ANSWER_TOKENS for tokens in texts.calibration]
     contexts += [prompt.context for prompt in texts.prompts]

@@ -15,6 +15,8 @@ from chipwise.build.decoder_graphs import DecoderGraphs, graphs_for
 from chipwise.build.decoder_result import DecoderResult
 from chipwise.build.fallback import BuiltFallback, build_fallback
 from chipwise.build.finish import describe, write_bundle
+from chipwise.build.given_file import AS_GIVEN, given_recipes
+from chipwise.build.given_graphs import GivenGraphs
 from chipwise.build.graph_files import GraphFiles
 from chipwise.build.line import Workplace, for_outcome
 from chipwise.build.options import BuildOptions
@@ -59,7 +61,8 @@ def read_decoder(options: BuildOptions, target: Target, model: Model, config: De
         raise InputError(
             f"{config.arch} is a language model: it takes no pictures", where="--images", remedy="leave it out"
         )
-    recipes = recipes_to_try(options, target, _CPU_RECIPES if target.engine == "onnxruntime" else _CHIP_RECIPES)
+    auto = _CPU_RECIPES if target.engine == "onnxruntime" else _CHIP_RECIPES
+    recipes = given_recipes(options, target, model) if options.engine else recipes_to_try(options, target, auto)
     if model.tokenizer is None:
         raise ModelFormatError(
             "no tokenizer", where=str(model.source.path), remedy="put tokenizer.json beside the weights"
@@ -104,7 +107,8 @@ class DecoderLine:
     def check(self) -> Sequence[Finding]:
         """The model held against the target, with the context it shall have and the last recipe tried."""
         asked = self.context if self.target.engine == "onnxruntime" else self.options.max_context
-        return check(self.model, self.target, max_context=asked, recipe=self.recipes[-1].name)
+        last = self.recipes[-1]
+        return check(self.model, self.target, max_context=asked, recipe=None if last is AS_GIVEN else last.name)
 
     def build(self, place: Workplace) -> BuildResult:
         """Write the reference, prove what was rewritten, try the recipes, bundle the one that is kept."""
@@ -166,7 +170,7 @@ class DecoderLine:
     def _try(
         self,
         recipe: Recipe,
-        graphs: DecoderGraphs | RknnDecoderGraphs,
+        graphs: DecoderGraphs | RknnDecoderGraphs | GivenGraphs,
         reference: GraphFiles,
         texts: Texts,
         place: Workplace,
@@ -177,6 +181,8 @@ class DecoderLine:
         candidate: Candidate = reference
         if not recipe.quantizes:
             pass
+        elif isinstance(graphs, GivenGraphs):
+            candidate = graphs.given
         elif isinstance(graphs, RknnDecoderGraphs):
             candidate = graphs.compiled(recipe, reference, texts.calibration, log)
         else:

@@ -12,7 +12,8 @@ from chipwise.build.candidate import Candidate
 from chipwise.build.compiled_decoder import RKNN, CompiledDecoder
 from chipwise.build.decoder_result import DecoderResult
 from chipwise.build.fallback import add_fallback
-from chipwise.build.graph_files import ENGINE, GraphFiles
+from chipwise.build.given_file import GivenFile
+from chipwise.build.graph_files import ENGINE
 from chipwise.build.options import BuildOptions
 from chipwise.build.sizes import float32_bytes
 from chipwise.build.stored import WEIGHTS, StoredWeight, relocate
@@ -66,7 +67,7 @@ def write_bundle(options: BuildOptions, found: DecoderResult, steps: Sequence[St
     graphs = chosen.candidate
     test = _self_test(graphs, found.texts, options.threads)
     with BundleWriter(options.out, overwrite=options.overwrite) as writer:
-        weights_bytes = graphs.weights_bytes if isinstance(graphs, GraphFiles) else 0
+        weights_bytes = 0 if isinstance(graphs, CompiledDecoder) else graphs.weights_bytes
         stored, engine = _add_graphs(writer, graphs)
         if found.model.tokenizer:
             writer.add_tokenizer(found.model.tokenizer)
@@ -134,6 +135,8 @@ def _add_graphs(writer: BundleWriter, graphs: Candidate) -> tuple[dict[str, Stor
         for role, part in graphs.parts.items():
             writer.add_file(role, part.path, ".rknn")
         return stored, EngineSpec(RKNN, graphs.options)
+    if isinstance(graphs, GivenFile):
+        return graphs.stored(), graphs.add_to(writer)
     weights = writer.add_file(WEIGHTS, graphs.weights, ".bin")
     for role, graph in graphs.files.items():
         stored |= relocate(graph, weights, graphs.schemes)

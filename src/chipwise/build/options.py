@@ -35,6 +35,7 @@ class BuildOptions:
         images: A JSON file of how pictures become inputs, by input, for serving; None keeps none in the bundle.
         fallback: How the weights of a second engine on the CPU are stored, which goes on where the first one computes
             nonsense; None for no such engine.
+        engine: Runs the model's file as it is, in place of what the target has; None builds for the target's own.
         cache: Whether the reference's answers are kept, and read if they are there.
     """
 
@@ -56,4 +57,5 @@ class BuildOptions:
     embeddings: Path | None = None
     images: Path | None = None
     fallback: Literal["fp16", "fp32"] | None = None
+    engine: Literal["llama.cpp"] | None = None
     cache: bool = True

@@ -19,6 +19,8 @@ OTHER = "small constants and padding"
 """What a weights file holds beside the weights."""
 
 _FLOAT_BYTES = 4
+# A file that is kept as it came has its tensors under its own names.
+_GGUF = ("blk.", "token_embd.", "output")
 # The same matrix in another precision, for a look-up or a product.
 _TABLE = f"{names.EMBEDDING}.table"
 
@@ -70,7 +72,7 @@ def _counted(model: Model, stored: Mapping[str, StoredWeight]) -> Iterator[tuple
     taken = False
     for name, weight in stored.items():
         # A decoder's tables of positions and masks are no part of the model's file.
-        new = not decoder or name.startswith(("model.", names.LM_HEAD))
+        new = not decoder or name.startswith(("model.", names.LM_HEAD, *_GGUF))
         if name in same:
             new, taken = new and not taken, True
         yield weight, weight.values if new else 0

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from chipwise.build.candidate import Candidate
 from chipwise.build.compiled_decoder import CompiledDecoder
+from chipwise.build.given_file import GivenFile
 from chipwise.build.graph_files import ENGINE, GraphFiles
 from chipwise.build.options import BuildOptions
 from chipwise.build.texts import Texts
@@ -174,7 +175,7 @@ def _look_inside(
     if isinstance(candidate, CompiledDecoder):
         # The simulator shows no values inside.
         return (), candidate.findings
-    if candidate is reference:
+    if isinstance(candidate, GivenFile) or candidate is reference:
         return (), ()
     prompts = [prompt.tokens for prompt in texts.prompts]
     feeds = candidate.feeds(prompts)[:_LAYER_PROMPTS]

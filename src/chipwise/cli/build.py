@@ -67,6 +67,12 @@ from chipwise.verify.thresholds import parse_overrides
     show_default=True,
     help="Keep the model in floating point beside it: serving goes on there, on the CPU, where the engine fails.",
 )
+@click.option(
+    "--engine",
+    type=click.Choice(["llama.cpp"]),
+    help="Keep a .gguf file as it is and run it in this engine, held against its own weights in float32.  "
+    "[default: build for the target's engine]",
+)
 @click.option("--no-cache", is_flag=True, help="Run the reference even if its answers are kept, and keep none.")
 @click.option("--overwrite", is_flag=True, help="Replace the bundle at OUTPUT, once the new one is whole.")
 def build(
@@ -87,6 +93,7 @@ def build(
     emulate: bool,
     repair: bool,
     fallback: Literal["fp16", "fp32", "none"],
+    engine: Literal["llama.cpp"] | None,
     no_cache: bool,
     overwrite: bool,
 ) -> None:
@@ -101,7 +108,7 @@ def build(
         dims=dimensions(dims), suite=suite, max_cases=max_cases,
         max_context=max_context, gate=parse_overrides(overrides), threads=threads, overwrite=overwrite,
         emulate=emulate, repair=repair, embeddings=embeddings, images=images, cache=not no_cache,
-        fallback=None if fallback == "none" else fallback,
+        fallback=None if fallback == "none" else fallback, engine=engine,
     )  # fmt: skip
     result = run_build(options, _Printer())
     _print_outcome(result)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-StorageDtype = Literal["float32", "float16", "bfloat16", "int16", "int8", "uint8", "int4", "uint4"]
+StorageDtype = Literal[
+    "float32", "float16", "bfloat16", "int16", "int8", "uint8", "int6", "uint5", "int4", "uint4", "int3", "uint2"
+]
 
 
 @dataclass(frozen=True)

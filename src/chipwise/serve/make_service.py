@@ -10,6 +10,7 @@ from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
+from chipwise.engine.llamacpp.binding import runtime as llama_cpp
 from chipwise.engine.session import PaddedPrefill, Session
 from chipwise.errors import ChipwiseError, InputError
 from chipwise.serve.chunks import ChunkRule
@@ -139,4 +140,4 @@ def _kept_folder(model: ServedModel, settings: ServeSettings) -> Path | None:
 def _kv_identity(model: ServedModel) -> str:
     """What KV depends on, to the last bit."""
     versions = [f"{name} {version(name)}" for name in ("chipwise", "onnxruntime", "numpy")]
-    return "; ".join([model.name, str(model.fingerprint), *versions, platform.machine(), platform.node()])
+    return "; ".join([model.name, str(model.fingerprint), *versions, llama_cpp(), platform.machine(), platform.node()])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from chipwise.errors import DependencyError
@@ -12,6 +13,9 @@ Binding = Any
 
 ENGINE = "llama.cpp"
 """The engine's name."""
+
+PACKAGE = "llama-cpp-python"
+"""What brings it."""
 
 _MODULE = "llama_cpp.llama_cpp"
 _REMEDY = "pip install 'chipwise[llamacpp]' (it compiles llama.cpp, which takes minutes and a C++ compiler)"
@@ -41,3 +45,11 @@ def load_binding() -> Binding:
             f"this release of llama-cpp-python has no {missing[0]}", where=ENGINE, remedy=f"upgrade: {_REMEDY}"
         )
     return module
+
+
+def runtime() -> str:
+    """The package with its version; without it where it was installed without one."""
+    try:
+        return f"{PACKAGE} {version(PACKAGE)}"
+    except PackageNotFoundError:
+        return PACKAGE

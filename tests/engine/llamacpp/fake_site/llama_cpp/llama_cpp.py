@@ -1,9 +1,9 @@
 """llama.cpp's C interface without llama.cpp: the functions, structures and return codes that the engine uses.
 
-A file is the four letters GGUF and JSON: ``vocab`` tokens; ``results``, what calls of llama_decode return by number;
-``abort``, a token at which the process ends as GGML_ASSERT ends it; ``cells``, how many tokens a sequence really has
-room for. What the model says is the null engine's: it depends on every token that a sequence holds, so a test sees when
-a sequence holds others than it should.
+A file is the four letters GGUF and JSON: ``vocab`` tokens; ``slope`` as in NullOptions; ``results``, what calls of
+llama_decode return by number; ``abort``, a token at which the process ends as GGML_ASSERT ends it; ``nan``, one that
+spoils logits; ``cells``, how many tokens a sequence really has room for. What the model says is the null engine's: it
+depends on every token that a sequence holds, so a test sees when a sequence holds others than it should.
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ class _Context:
         self.n_ctx_seq = -(-size // _PAD) * _PAD
         self.cells = min(self.n_ctx_seq, model.settings.get("cells", self.n_ctx_seq))
         self.threads = params.n_threads
-        self.sequences = NullSession(self.n_seq_max, self.n_ctx_seq, NullOptions(vocab_size=model.vocab))
+        null = NullOptions(vocab_size=model.vocab, slope=model.settings.get("slope", 1.0))
+        self.sequences = NullSession(self.n_seq_max, self.n_ctx_seq, null)
         self.logits = (ctypes.c_float * 0)()
         self.calls = 0
         self.batches: list[list[tuple[int, int]]] = []
@@ -72,6 +73,8 @@ class _Context:
 _objects: dict[int, object] = {}
 _numbers = count(1)
 _log = None
+defaults: dict = {}
+"""The settings of files that have none."""
 
 
 def _keep(thing: object) -> int:
@@ -119,7 +122,8 @@ def llama_model_load_from_file(path: bytes, params: llama_model_params) -> int |
         _say(3, "llama_model_load: error loading model: unknown model architecture: 'x'\n")
         _say(3, "llama_model_load_from_file_impl: failed to load model\n")
         return None
-    return _keep(_Model(json.loads(text or b"{}")))
+    # A real GGUF file has no settings of its own.
+    return _keep(_Model(json.loads(text) if text.startswith(b"{") else dict(defaults)))
 
 
 def llama_model_free(model: int) -> None:
