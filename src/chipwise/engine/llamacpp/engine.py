@@ -18,8 +18,9 @@ from chipwise.target.host.machine import look
 ROLE = "gguf"
 """Role of the file in a bundle."""
 
-# A chunk of this many tokens keeps a step's activations small and still fills the cores.
-_MAX_STEP_TOKENS = 512
+# Without flash attention a step holds the scores of its tokens with all of a slot: a chunk of this many keeps them
+# small, and larger ones were no faster.
+_MAX_STEP_TOKENS = 128
 
 
 class LlamaCppEngine:

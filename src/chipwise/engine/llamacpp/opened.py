@@ -14,8 +14,9 @@ from chipwise.errors import EngineError, InputError, ModelFormatError
 from chipwise.files import is_lfs_pointer
 
 _MAGIC = b"GGUF"
-# enum llama_flash_attn_type: on. It keeps V in rows, so that a slot can be copied, and skips what is masked.
-_FLASH_ATTENTION = 1
+# enum llama_flash_attn_type: off. Its kernel sums in another order from 64 tokens on, and for a single row of 512
+# tokens of context: answers would depend on who else is served (ADR 0022).
+_FLASH_ATTENTION = 0
 
 
 @dataclass(frozen=True)
