@@ -41,12 +41,18 @@ SAME = [
     "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>turn_on\n"
     '```json\n{"device":"fan"}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>',
     '<｜tool▁call▁begin｜>turn_on<｜tool▁sep｜>{"device":"fan"}<｜tool▁call▁end｜>',
+    '<|tool_calls_section_begin|><|tool_call_begin|>functions.turn_on:0<|tool_call_argument_begin|>{"device":"fan"}'
+    "<|tool_call_end|><|tool_calls_section_end|>",
+    '✿FUNCTION✿: turn_on\n✿ARGS✿: {"device":"fan"}',
+    '<tool>{"name":"turn_on","arguments":{"device":"fan"}}</tool>',
     '{"action":"turn_on","action_input":{"device":"fan"}}',
     '{"role":"assistant","content":"","function_call":{"name":"turn_on","arguments":"{\\"device\\":\\"fan\\"}"}}',
 ]
 
 OTHER = [
     "turn_on(fan)",
+    "<tool>turn_on</tool>",
+    "<tool_use>turn_on fan</tool_use>",
     "turn_on('fan')",
     "turn_on(device='lamp')",
     "turn_on(device='fan', level=3)",
@@ -113,6 +119,24 @@ def test_the_tools_of_a_case_are_known_by_name() -> None:
     assert call_differences([], said, CallRules()) == ()
     assert call_differences([], said, CallRules(tools=frozenset({"open"}))) != ()
     assert call_differences([FAN], f"{FAN_JSON} and turn_off(fan)", CallRules()) != ()
+
+
+def test_a_tool_of_the_case_may_be_named_by_the_only_field() -> None:
+    rules = CallRules(tools=frozenset({"siren"}))
+    assert ONE.misses('{"turn_on": {"device": "fan"}}') == ()
+    assert ONE.misses('[{"turn_on": {"device": "fan"}}]') == ()
+    assert ONE.misses('{"turn_on": {"device": "lamp"}}') != ()
+    assert call_differences([], '{"siren": {"on": true}}', rules) != ()
+    assert call_differences([], '{"siren": "stays off"}', rules) == ()
+    assert call_differences([], '{"status": {"on": true}}', rules) == ()
+
+
+def test_an_action_without_input_is_one_of_the_cases_tools() -> None:
+    rules = CallRules(tools=frozenset({"siren"}))
+    assert call_differences([ToolCall("siren", {})], "Thought: smoke\nAction: siren\n", CallRules()) == ()
+    assert call_differences([], "Action: siren", rules) != ()
+    assert call_differences([], "Action: siren stays off", rules) == ()
+    assert call_differences([], "Action: wait", rules) == ()
 
 
 def test_order_and_values_are_kept() -> None:

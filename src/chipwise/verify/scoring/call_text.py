@@ -19,9 +19,13 @@ _TAGGED = (
     rf"<function=(?P<function>{_NAME})>"
     rf"|<invoke name=\"(?P<invoke>{_NAME})\">"
     rf"|\[TOOL_CALLS\]\s?(?P<mistral>{_NAME})(?:\[CALL_ID\][A-Za-z0-9_-]{{0,40}})?(?:\[ARGS\])?\s?(?=\{{)"
-    rf"|<｜tool▁call▁begin｜>(?:function<｜tool▁sep｜>(?P<deepseek>{_NAME})\s{{0,2}}```json\s{{0,2}}|(?P<sep>{_NAME})<｜tool▁sep｜>)(?=\{{)"
+    rf"|<｜tool▁call▁begin｜>(?:function<｜tool▁sep｜>(?P<deepseek>{_NAME})\s{{0,2}}```json\s{{0,2}}"
+    rf"|(?P<sep>{_NAME})<｜tool▁sep｜>)(?=\{{)"
+    rf"|<\|tool_call_begin\|>(?P<kimi>{_NAME}):\d{{1,3}}<\|tool_call_argument_begin\|>(?=\{{)"
+    rf"|✿FUNCTION✿:\s?(?P<qwen>{_NAME})\s{{0,2}}✿ARGS✿:\s?(?=\{{)"
     rf"|to=functions\.(?P<channel>{_NAME})[^{{}}\n]{{0,80}}(?=\{{)"
-    rf"|(?<![^\n])[ \t]{{0,8}}Action:[ \t]{{0,8}}(?P<action>{_NAME})[ \t]{{0,8}}\n\s{{0,8}}Action Input:[ \t]{{0,8}}"
+    rf"|(?<![^\n])[ \t]{{0,8}}Action:[ \t]{{0,8}}(?P<action>{_NAME})[ \t]{{0,8}}"
+    rf"(?:\n\s{{0,8}}(?P<given>Action Input:)[ \t]{{0,8}}|(?![^\n]))"
     rf"|(?<![A-Za-z0-9_])call:(?P<braced>{_NAME})(?=\{{)"
 )
 _START = re.compile(
@@ -32,7 +36,7 @@ _PARAMETER = re.compile(
     re.DOTALL,
 )
 _CLOSING = {"function": "</function>", "invoke": "</invoke>"}
-_AFTER_JSON = re.compile(r"\s{0,2}(?:```)?\s{0,2}(?:<｜tool▁call▁end｜>)?(?:<\|call\|>)?")
+_AFTER_JSON = re.compile(r"\s{0,2}(?:```)?\s{0,2}(?:<｜tool▁call▁end｜>|<\|tool_call_end\|>)?(?:<\|call\|>)?")
 # Llama's built-in tools are called with .call, OpenAI's with a namespace.
 _AROUND_NAME = re.compile(r"^functions\.|\.call$")
 _NO_ACTION = ("none", "nothing", "n", "finish", "final")
@@ -47,10 +51,10 @@ _BRACKETS = {")": "(", "]": "[", "}": "{"}
 def calls_as_json(text: str, names: Collection[str] = ()) -> str:
     """The text with each call that is not written in JSON as a JSON object with ``name`` and ``arguments``.
 
-    Read are ``<function=NAME>`` and ``<invoke name="NAME">`` with an object or parameters, ``[TOOL_CALLS]NAME`` and
-    ``to=functions.NAME`` with an object, ``Action:`` and ``Action Input:``, and ``name(argument=value)``. Arguments
-    that cannot be read, or have no name, stay in the object as one that no tool has: a call it is. JSON, and what
-    stands inside it, is left alone.
+    Read are ``<function=NAME>`` and ``<invoke name="NAME">`` with an object or parameters, ``[TOOL_CALLS]NAME``,
+    ``to=functions.NAME`` and the marks of DeepSeek, Kimi and Qwen with an object, ``Action:`` and ``Action Input:``,
+    and ``name(argument=value)``. Arguments that cannot be read, or have no name, stay in the object as one that no tool
+    has: a call it is. JSON, and what stands inside it, is left alone.
 
     Args:
         text: An answer.
@@ -85,7 +89,7 @@ _Call = tuple[str, Mapping[str, Any], int]
 
 def _read(match: re.Match[str], text: str, names: Collection[str]) -> _Call | None:
     """Name, arguments and end of a call; None if it is none."""
-    kind = match.lastgroup or ""
+    kind = "action" if match["action"] else match.lastgroup or ""
     return _READERS[kind](match[kind], match, text, names)
 
 
@@ -116,6 +120,8 @@ def _of_object(name: str, match: re.Match[str], text: str, _: Collection[str]) -
 def _of_action(name: str, match: re.Match[str], text: str, names: Collection[str]) -> _Call | None:
     if name.lower() in _NO_ACTION:
         return None
+    if not match["given"]:
+        return (name, {}, match.end()) if name in names else None
     if text.startswith("{", match.end()):
         return _of_object(name, match, text, names)
     line = text[match.end() :].split("\n", 1)[0]
@@ -234,7 +240,7 @@ def _unread(text: str) -> dict[str, Any]:
 
 _READERS: Mapping[str, Callable[[str, re.Match[str], str, Collection[str]], _Call | None]] = {
     **dict.fromkeys(("function", "invoke"), _of_tag),
-    **dict.fromkeys(("mistral", "deepseek", "sep", "channel"), _of_object),
+    **dict.fromkeys(("mistral", "deepseek", "sep", "channel", "kimi", "qwen"), _of_object),
     "action": _of_action,
     "braced": _of_braces,
     "python": _of_python,

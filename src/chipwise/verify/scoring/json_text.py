@@ -25,13 +25,14 @@ _START = re.compile(VALUE_START)
 _MEANT = re.compile(r"[{\[]\s*(?:[{\[\"'“”]|\\+\")")
 # Tags of calls, as several families of models write them.
 _OPENING = (
-    r"<\|?(?:tool_calls?|function_calls?|python_tag)\|?>|<function=[^<>\s]{0,80}>|\[TOOL_CALLS\]"
+    r"<\|?(?:tool_calls?(?:_section)?(?:_begin)?|function_calls?|python_tag|tool_use|tool|api_call)\|?>|<function=[^<>\s]{0,80}>|\[TOOL_CALLS\]"
     r"|<｜tool(?![^<>\s]{0,40}end｜)[^<>\s]{0,40}｜>"
 )
-_TAG = re.compile(
-    rf"{_OPENING}|</\|?(?:tool_calls?|function_calls?|function)\|?>|<\|/tool_calls?\|>|<｜tool[^<>\s]{0, 40}end｜>",
-    re.IGNORECASE,
+_CLOSING = (
+    r"</\|?(?:tool_calls?|function_calls?|function|tool_use|tool|api_call)\|?>|<\|/tool_calls?\|>"
+    r"|<\|tool_calls?(?:_section)?_end\|>|<｜tool[^<>\s]{0,40}end｜>"
 )
+_TAG = re.compile(rf"{_OPENING}|{_CLOSING}", re.IGNORECASE)
 _EMPTY_TAG = re.compile(rf"(?:{_OPENING})(?!\s*(?:```[A-Za-z]{{0,10}}\s*)?[<\[{PLACE}])", re.IGNORECASE)
 _FENCE = re.compile(rf"```(?:[A-Za-z]{{1,10}})?\s?(?P<inside>[{PLACE}\s]+)```")
 

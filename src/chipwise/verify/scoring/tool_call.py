@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from chipwise.verify.keywords import normalise
@@ -166,7 +166,9 @@ def _inside(value: Any) -> Iterable[Any]:
 
 def call_differences(expected: Sequence[ToolCall], answer: str, rules: CallRules) -> tuple[str, ...]:
     """What is wrong with the calls of an answer, in words; empty if they mean what was expected."""
-    read = read_json(calls_as_json(answer, {*rules.tools, *(call.name for call in expected)}))
+    names = {*rules.tools, *(call.name for call in expected)}
+    read = read_json(calls_as_json(answer, names))
+    read = replace(read, values=tuple(_by_key(value, names) for value in read.values))
     found = [call for value in read.values for call in _calls(value)]
     if read.is_broken or _WITHOUT_QUOTES.search(read.shape):
         return ("a call is broken off",)
@@ -185,6 +187,17 @@ def call_differences(expected: Sequence[ToolCall], answer: str, rules: CallRules
             found.remove(made)
         wrong += _differ(wanted, made, rules)
     return tuple(wrong)
+
+
+def _by_key(value: Any, names: Collection[str]) -> Any:
+    """A value whose only field is a tool's name, as {"turn_on": {...}}, in the usual shape; in a list, too."""
+    if isinstance(value, list):
+        return [_by_key(item, names) for item in value]
+    if isinstance(value, Mapping) and len(value) == 1:
+        ((name, arguments),) = value.items()
+        if name in names and isinstance(arguments, Mapping):
+            return {"name": name, "arguments": arguments}
+    return value
 
 
 def _differ(wanted: ToolCall, made: ToolCall, rules: CallRules) -> tuple[str, ...]:
