@@ -122,9 +122,9 @@ class Runner:
         answer = Answer(request, self._vocabulary, self._eos_ids)
         constraint = None if request.grammar is None else request.grammar.start()
         ticket = Ticket(Sequence(request), answer, outbox, request.sampling.generator(), constraint)
-        if self._scheduler.speculation is not None:
-            ticket.sequence.drafter = self._scheduler.speculation.drafter(constraint)
         with self._lock:
+            if self._scheduler.speculation is not None:
+                ticket.sequence.drafter = self._scheduler.speculation.drafter(request, constraint)
             self._scheduler.submit(ticket.sequence, self._limits())
             self._live[ticket.sequence] = ticket
         return ticket

@@ -274,6 +274,8 @@ class Scheduler:
             self._shares.leave(sequence.request.client)
             if now_s is not None and sequence.started_s is not None:
                 self._room.ended(now_s - sequence.started_s)
+                if self.speculation is not None:
+                    self.speculation.complete(sequence)
         return moves
 
     def _entered(self, sequence: Sequence) -> None:

@@ -42,8 +42,11 @@ class Wild(Speculation):
         self.right: Mapping[str, Sequence[int]] = {}
         self.n_checked = self.n_right = 0
 
-    def drafter(self, constraint: Any) -> Any:
+    def drafter(self, request: Request, constraint: Any) -> Any:
         return object()
+
+    def complete(self, sequence: Any) -> None:
+        pass
 
     def plan(self, sequences: Any, cost: StepCost, budget_s: float) -> list[Draft]:
         if len(sequences) > self._rows:

@@ -9,6 +9,7 @@ from chipwise.errors import EngineError
 from chipwise.serve.grammar import GrammarState
 from chipwise.serve.speculation.acceptance import Acceptance
 from chipwise.serve.speculation.draft import NO_DRAFT, Draft, Hint
+from chipwise.serve.speculation.earlier_answers import NOTHING
 from chipwise.serve.speculation.forced_text import ForcedText
 from chipwise.serve.speculation.lookup import look_up
 
@@ -17,7 +18,7 @@ _TURNS = 6
 
 
 class Drafter:
-    """Guesses from the grammar, where it forces what comes, and else from what came before.
+    """Guesses from the grammar, where it forces what comes, and else from what came before, here or in another answer.
 
     It belongs to an answer, not to a slot: who gives way keeps it.
 
@@ -28,11 +29,19 @@ class Drafter:
         least_gap: How many they are the next time at least.
     """
 
-    def __init__(self, acceptance: Acceptance, constraint: GrammarState | None, forced: ForcedText) -> None:
+    def __init__(
+        self,
+        acceptance: Acceptance,
+        constraint: GrammarState | None,
+        forced: ForcedText,
+        earlier: npt.NDArray[np.int64] = NOTHING,
+    ) -> None:
+        """The answer's grammar, if it has one, and tokens of an answer like it."""
         self.acceptance = acceptance
         self.until_probe = self.probe_gap = self.least_gap = 0
         self._constraint = constraint
         self._forced = forced
+        self._earlier = earlier
 
     def draft(self, said: npt.NDArray[np.int64], most: int) -> Draft:
         """A guess of what comes next.
@@ -60,7 +69,7 @@ class Drafter:
             more = self._forced.tokens(text, state)[:left]
             hints += ["grammar"] * len(more)
             if not more:
-                found = look_up(text, left)
+                found = look_up(np.concatenate([self._earlier, text]), left)
                 count = state.count_valid(found.tokens)
                 more = list(found.tokens[:count])
                 hints += found.hints[:count]

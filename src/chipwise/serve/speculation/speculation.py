@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from chipwise.engine.session import Session, draft_limits
 from chipwise.model.tokenizer import Tokenizer
 from chipwise.serve.grammar import GrammarState
+from chipwise.serve.request import Request
 from chipwise.serve.sequence import Sequence
 from chipwise.serve.speculation.acceptance import Acceptance
 from chipwise.serve.speculation.draft import NO_DRAFT, Draft
 from chipwise.serve.speculation.drafter import Drafter
+from chipwise.serve.speculation.earlier_answers import EarlierAnswers
 from chipwise.serve.speculation.forced_text import ForcedText
 from chipwise.serve.step_cost import StepCost
 from chipwise.serve.vocabulary import Vocabulary
@@ -50,12 +52,14 @@ class Speculation:
         self._limits = limits
         self._forced = forced
         self._acceptance = Acceptance()
+        self._earlier = EarlierAnswers()
         self.n_speculated = self.n_accepted = 0
         """Tokens that were guessed and checked, and how many of them were right."""
 
-    def drafter(self, constraint: GrammarState | None) -> Drafter:
-        """The drafter of a new answer."""
-        return Drafter(Acceptance(self._acceptance), constraint, self._forced)
+    def drafter(self, request: Request, constraint: GrammarState | None) -> Drafter:
+        """The drafter of a new answer, which stands at the start of the request's grammar."""
+        earlier = self._earlier.of(request.client, request.grammar)
+        return Drafter(Acceptance(self._acceptance), constraint, self._forced, earlier)
 
     def plan(self, sequences: Several[Sequence], cost: StepCost, budget_s: float) -> list[Draft]:
         """A draft for each of those that decode in the next step; all empty if that does not pay.
@@ -98,6 +102,11 @@ class Speculation:
             drafter.probe_gap = min(max(_FIRST_PROBE_TOKENS, 2 * drafter.probe_gap), _LAST_PROBE_TOKENS)
         drafter.until_probe = max(drafter.probe_gap, drafter.least_gap)
         drafter.least_gap = 0
+
+    def complete(self, sequence: Sequence) -> None:
+        """A sequence's answer is whole."""
+        request = sequence.request
+        self._earlier.keep(request.client, request.grammar, sequence.tokens[: sequence.known], sequence.said)
 
     def _width(self, sequences: Several[Sequence], drafts: list[Draft], cost: StepCost, plain_s: float) -> int:
         """How many tokens a row pay best; 0 if none do."""
