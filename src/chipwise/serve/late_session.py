@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Final
 
 from chipwise.engine.batch import Batch, StepOutput
-from chipwise.engine.session import Session
+from chipwise.engine.session import SavesSlots, Session
 from chipwise.errors import ChipwiseError, EngineError
 
 # Whatever engine it will be, a prompt is not fed in much larger pieces.
@@ -41,8 +41,11 @@ class LateSession:
         """Whether it holds a session."""
         return self._session is not None
 
-    def open(self) -> Session:
+    def open(self, *, whole: bool = False) -> Session:
         """The session; opened if it is not.
+
+        Args:
+            whole: Whether the memory of its KV is taken from the system now, not when it is first written.
 
         Raises:
             EngineError: It cannot be opened. The next call tries again.
@@ -57,6 +60,8 @@ class LateSession:
                 found = session.vocab_size
                 session.close()
                 raise EngineError(f"the fallback has {found} logits a row, the engine {self.vocab_size}")
+            if whole:
+                _write_kv(session)
             self._session = session
             _logger.info("the fallback is open after %.1f s", time.monotonic() - started_s)
         return self._session
@@ -82,3 +87,12 @@ class LateSession:
         if self._session is not None:
             self._session.close()
             self._session = None
+
+
+def _write_kv(session: Session) -> None:
+    """Write all of its slots once: what is never written takes no memory, and might find none when it is needed."""
+    if not isinstance(session, SavesSlots):
+        return
+    nothing = session.save_slot(0, session.max_context)
+    for slot in range(session.n_slots):
+        session.load_slot(slot, nothing)

@@ -27,7 +27,7 @@ _PATIENCE_BESIDE_FALLBACK_S = 1.0
 _TRUSTED_ENGINES = ("onnxruntime", "null")
 
 FallbackMode = Literal["lazy", "resident", "off"]
-"""When the second engine of a bundle is opened: on first need, at the start, or never."""
+"""When the second engine of a bundle is opened: on first need, at the start with all its memory, or never."""
 
 
 def _as_it_is(session: Session) -> Session:
@@ -122,7 +122,7 @@ class ModelOpener:
             vocab_size=session.vocab_size,
         )
         if self.fallback == "resident":
-            late.open()
+            late.open(whole=True)
         return late
 
 

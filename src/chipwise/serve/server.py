@@ -12,6 +12,7 @@ from pathlib import Path
 
 from chipwise.bundle import Bundle, open_bundle
 from chipwise.errors import EngineError, InputError
+from chipwise.serve.allocator import give_back_large_blocks
 from chipwise.serve.assembly import Served, make_site, open_single_shots
 from chipwise.serve.board_option import BoardSettings, open_board
 from chipwise.serve.exchange import Exchange
@@ -90,6 +91,7 @@ def serve(
         BundleError: The bundle is not sound, or holds nothing to serve.
         EngineError: The model cannot be loaded, or the server broke.
     """
+    give_back_large_blocks()
     with closing(bind(settings.host, settings.port)) as listener:
         bundle = open_bundle(path)
         if holds_graph(bundle):

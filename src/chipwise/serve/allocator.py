@@ -1,0 +1,26 @@
+"""Allocator: lets a server that runs for months give memory back that a large request took."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+
+# malloc.h of the GNU C library.
+_M_MMAP_THRESHOLD = -3
+# Above a page table's cost, below what a prompt of a few thousand tokens takes.
+_LARGE_BYTES = 256 << 10
+
+
+def give_back_large_blocks() -> bool:
+    """Have blocks of 256 KiB and more lie in mappings of their own, which go back to the system when they are freed.
+
+    The GNU C library raises that limit up to 32 MiB by itself once such a block was freed. Later ones then come from
+    the heaps of its threads, whose lower ends hardly ever become free again (man 3 mallopt).
+
+    Returns:
+        Whether the C library took the setting. Others, such as musl's, do so by themselves.
+    """
+    if sys.platform != "linux":
+        return False
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    return mallopt is not None and mallopt(_M_MMAP_THRESHOLD, _LARGE_BYTES) == 1

@@ -1,0 +1,63 @@
+"""A fallback that is resident holds the memory it may need; one that is lazy takes what is written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from chipwise.engine import Batch
+from chipwise.engine.onnxruntime.fused import FusedSession
+from chipwise.serve.allocator import give_back_large_blocks
+from chipwise.serve.late_session import LateSession
+from tests.model.decoder.random_models import write_folder
+from tests.model.decoder.sessions import CONTEXT, fused_file
+
+SLOTS = 1024
+
+
+@pytest.fixture(scope="module")
+def graph(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return fused_file(write_folder("llama", tmp_path_factory.mktemp("llama")), tmp_path_factory.mktemp("graph"))
+
+
+def late(graph: Path) -> tuple[LateSession, list[FusedSession]]:
+    opened: list[FusedSession] = []
+
+    def create() -> FusedSession:
+        opened.append(FusedSession(graph, n_slots=SLOTS, max_context=CONTEXT, threads=1))
+        return opened[-1]
+
+    vocabulary = FusedSession(graph, n_slots=1, max_context=CONTEXT, threads=1).vocab_size
+    return LateSession(create, n_slots=SLOTS, max_context=CONTEXT, vocab_size=vocabulary), opened
+
+
+def resident_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_the_memory_of_all_slots_is_there_from_the_start_if_it_shall_be(graph: Path, *, whole: bool) -> None:
+    give_back_large_blocks()  # as a server does; else the memory may be one that was written before
+    session, opened = late(graph)
+    session.open().close()
+    session.close()
+    before = resident_bytes()
+    session.open(whole=whole)
+    grown = resident_bytes() - before
+    kv_bytes = opened[-1].save_slot(0, CONTEXT).nbytes * SLOTS
+    assert kv_bytes > 8 << 20
+    session.close()
+    assert grown > 0.9 * kv_bytes if whole else grown < 0.5 * kv_bytes
+
+
+def test_a_session_that_is_whole_answers_as_one_that_is_not(graph: Path) -> None:
+    batch = Batch(3, np.array([[1, 2, 3]]), np.array([0]))
+    said = []
+    for whole in (True, False):
+        session, _ = late(graph)
+        session.open(whole=whole)
+        said.append(session.step(batch).logits.copy())
+        session.close()
+    assert np.array_equal(*said)
