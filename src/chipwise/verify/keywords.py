@@ -25,6 +25,8 @@ from chipwise.verify.scoring.written import (
 _CJK = "\u3400-\u9fff"
 # What words are written with; letters beyond English ones, too: caf is not in café.
 _LETTER = "a-z0-9_\u00df-\u024f\u0370-\u03ff\u0400-\u04ff"
+# Behind what may go on as a longer unit: 5个 is not in 5个小时.
+_RIGHT_EDGES = {"°": r"(?!\s?[cfk]?/)", "个": "(?!小时|钟头|百分点|月|星期)", "分": "(?![贝米克])"}
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _ADDRESS = re.compile(r"(?:\d{1,3}\.){3}\d{1,3}")
 
@@ -180,7 +182,7 @@ def _right_edge(text: str) -> str:
     if re.search(f"[{_LETTER}]$", text):
         # C is not in C++ and C#, B not in B+.
         return rf"(?![{_LETTER}{CASE_MARK}]|-[a-z]*[0-9]|\+(?!\s?[a-z0-9])|#)"
-    return ""
+    return _RIGHT_EDGES.get(text[-1:], "")
 
 
 def _spaced(text: str) -> str:

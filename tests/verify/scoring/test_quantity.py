@@ -4,8 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chipwise.verify.scoring.entity import USUAL, missing_entities
 from chipwise.verify.scoring.quantity import quantities_in, quantity_of
-from chipwise.verify.scoring.units import UNITS
+from chipwise.verify.scoring.units import UNITS, unit_named
+from chipwise.verify.scoring.written import plain
 
 
 @pytest.mark.parametrize(
@@ -85,3 +87,24 @@ def test_every_unit_is_read_behind_its_number(number: int, unit: str) -> None:
 def test_any_text(text: str) -> None:
     for quantity in quantities_in(text):
         assert quantity.says(quantity)
+
+
+OTHERS = (
+    "Mb", "MB", "Gb", "GB", "kB", "TB", "MiB", "Mbps", "MBps", "Mb/s", "MB/s", "ft", "in", "lb", "oz", "nF",
+    "µF", "mH", "kΩ", "MΩ", "mΩ", "Ω", "ppm", "N", "kN", "MN", "Nm", "mbar", "Mbar", "mS", "µS", "µA", "MV",
+    "m/s²", "m³", "L/min", "°C/min", "W/m²", "VA", "dBm", "元", "万元", "美元", "个", "次", "次/分", "年", "月", "号", "档",
+    "级", "里", "海里", "英尺", "微安", "毫亨", "兆欧", "毫欧", "千安", "兆字节", "‰",
+)  # fmt: skip
+
+
+@given(st.sampled_from([*UNITS, *OTHERS]), st.sampled_from([*UNITS, *OTHERS]), st.integers(1, 999))
+def test_no_unit_is_another(one: str, other: str, number: int) -> None:
+    ours, theirs = plain(one), plain(other)
+    units = unit_named(ours), unit_named(theirs)
+    said = not missing_entities([f"{number} {one}"], f"set to {number} {other} now", USUAL)
+    if ours == theirs or (units[0] is not None and units[0] == units[1]):
+        assert said
+    elif None in units or units[0].dimension != units[1].dimension:  # type: ignore[union-attr]
+        assert not said or {unit and unit.dimension for unit in units} == {"degree", "temperature"}
+    elif units[0].dimension != "temperature":  # type: ignore[union-attr]
+        assert not said

@@ -26,7 +26,7 @@ _QUANTITY = re.compile(
     # A minus that is its sign belongs to it; after "20-" it is the end of a range.
     rf"{NUMBER_LEFT}(?<!(?<![0-9])-)"
     rf"(?P<number>-?(?:[1-9]\d{{0,2}}(?:,\d{{3}})+|0|[1-9]\d*)(?:\.\d+)?){NUMBER_RIGHT}{NO_TIME}"
-    rf"(?:(?:\s|-(?=day|[A-Za-z]{{5}}))?(?P<unit>(?i:{_NAMES}))(?![A-Za-z0-9]){UNIT_RIGHT})?(?![A-Za-z_]*[0-9])"
+    rf"(?:(?:\s|-(?=day|[A-Za-z]{{5}}))?(?P<unit>(?i:{_NAMES}))(?![A-Za-z0-9ΩωΩ]){UNIT_RIGHT})?(?![A-Za-z_]*[0-9])"
 )
 # A quantity in parts, each in a smaller unit than the one before: 1 h 30 min. 分 is short for 分钟 here.
 _PART = rf"(\d{{1,15}}(?:\.\d{{1,15}})?)\s?((?i:{_NAMES}|分))"

@@ -66,6 +66,9 @@ _MEGA = re.compile(
 _MILLI = re.compile(r"(?<=\d)(\s?)m(?=(?:Pa|Hz)(?![A-Za-z0-9]))")
 _BITS = re.compile(r"(?<=\d)(\s?[kKMGT])b(?![A-Za-z0-9])")
 _BYTES = re.compile(r"(?<=\d)(\s?[kKMGT]i?)B(?=ps(?![a-z])|/s)")
+# Newton metres are no nanometres, millisiemens no milliseconds.
+_NEWTON = re.compile(r"(?<=\d)(\s?k?)N(?=m(?![A-Za-z0-9]))")
+_SIEMENS = re.compile(r"(?<=\d)(\s?[mµμ])S(?![A-Za-z0-9])")
 # 300k is 300000; 3000k is mostly a colour's temperature, 4k a picture's size.
 _KELVIN = re.compile(r"(?<![\d.])(\d{2,3}(?:\.\d{1,9})?\s?)K(?![A-Za-z0-9])")
 
@@ -162,10 +165,11 @@ def with_case_marks(text: str) -> str:
     """The text with a mark behind prefixes whose capital counts, so that 5 MW is no 5 mW without its capitals either.
 
     M before W, V, A, J, H, F, N, bar, Wh, ohm and alone; m before Pa and Hz, which stand for mega in small letters,
-    too; b for bits, and bytes a second as a word; K behind a number of two or three digits.
+    too; b for bits, and bytes a second as a word; N of Nm, S of mS; K behind a number of two or three digits.
     """
     text = _MEGA.sub(rf"\1M{CASE_MARK}", _MILLI.sub(rf"\1m{CASE_MARK}", text))
     text = _BYTES.sub(r"\1byte", _BITS.sub(rf"\1b{CASE_MARK}", text))
+    text = _SIEMENS.sub(rf"\1S{CASE_MARK}", _NEWTON.sub(rf"\1N{CASE_MARK}", text))
     return _KELVIN.sub(rf"\1K{CASE_MARK}", text)
 
 
