@@ -114,4 +114,5 @@ def live(
         server.leave()
         thread.join(10)
         assert site.worker.stop(10)
+        site.close()
         assert not thread.is_alive()

@@ -23,6 +23,7 @@ from chipwise.serve.served_model import ServedModel
 from chipwise.serve.server import Announcer
 from chipwise.serve.server import serve as run
 from chipwise.serve.settings import ServeSettings
+from chipwise.serve.tracing import require_opentelemetry, traces_url
 
 _DEFAULT = ServeSettings()
 
@@ -32,6 +33,14 @@ def _finite(_: click.Context, option: click.Parameter, value: float | None) -> f
     if value is not None and not math.isfinite(value):
         raise click.BadParameter(f"{value} is no time in seconds.", param=option)
     return value
+
+
+def _traces_endpoint(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
+    # Looked at before a model is loaded for minutes.
+    if value is None:
+        return None
+    require_opentelemetry()
+    return traces_url(value)
 
 
 @click.command()
@@ -119,6 +128,12 @@ def _finite(_: click.Context, option: click.Parameter, value: float | None) -> f
     help="Folder where the KV of recent prompts outlives the server.",
 )
 @click.option(
+    "--otlp-traces-endpoint",
+    callback=_traces_endpoint,
+    metavar="URL",
+    help="Send an OpenTelemetry trace of each request to this collector, by OTLP over HTTP.  [default: none]",
+)
+@click.option(
     "--request-timeout",
     type=click.FloatRange(0, min_open=True),
     callback=_finite,
@@ -152,6 +167,7 @@ def serve(
     sinks: int | None,
     speculate: str,
     keep_prompts: Path | None,
+    otlp_traces_endpoint: str | None,
     request_timeout: float | None,
     grace: float,
     **board: Any,
@@ -172,6 +188,7 @@ def serve(
         sinks=sinks,
         speculate=speculate == "auto",
         kept_prompts=keep_prompts,
+        otlp_traces_endpoint=otlp_traces_endpoint,
         grace_s=grace,
     )
     all_slots = slots + settings.reserved_slots + settings.parking_slots

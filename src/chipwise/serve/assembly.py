@@ -27,6 +27,7 @@ from chipwise.serve.served_encoder import ServedEncoder, holds_encoder, open_enc
 from chipwise.serve.served_graph import ServedGraph, holds_graph, open_served_graph
 from chipwise.serve.served_model import ServedModel
 from chipwise.serve.settings import ServeSettings
+from chipwise.serve.tracing import open_tracing
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,9 @@ def make_site(
         keys: Who may ask; None lets everybody.
         exchange: What exchanges the language model; None if nothing does.
         clock: The time in seconds.
+
+    Raises:
+        InputError: Traces cannot be sent to where the settings say.
     """
     metrics = Metrics() if chat is None else chat.current.metrics
     workers: list[Worker] = [] if chat is None else [chat]
@@ -124,4 +128,6 @@ def make_site(
         inference = Inference(
             graph, shot("infer", *inference_stages(graph.name, graph.session, graph.inputs)), settings
         )
-    return Site(metrics, Crew(workers), keys, chat, embeddings, inference, exchange, settings)
+    endpoint = settings.otlp_traces_endpoint
+    tracing = None if endpoint is None else open_tracing(endpoint)
+    return Site(metrics, Crew(workers), keys, chat, embeddings, inference, exchange, settings, tracing)

@@ -84,6 +84,7 @@ class Chooser:
         now_s, last_s = self._clock(), ticket.last_token_s
         ticket.last_token_s = now_s
         if last_s is None:
+            ticket.first_token_s = now_s
             self._metrics.first_token(now_s - ticket.sequence.request.arrived_s)
         else:
             self._metrics.next_token(now_s - last_s)

@@ -6,6 +6,7 @@ from chipwise.errors import ChipwiseError, DeadlineError, EngineError
 from chipwise.serve.events import Event, Failure, Finish
 from chipwise.serve.metrics import Outcome
 from chipwise.serve.ticket import Ticket
+from chipwise.serve.trace import Part
 
 End = Finish | Failure | None
 """An answer is complete, or failed; None: the client has gone."""
@@ -35,6 +36,29 @@ def outcome(end: End) -> Outcome:
     if isinstance(end, Failure):
         return "expired" if isinstance(end.error, DeadlineError) else "error"
     return end.reason
+
+
+def trace_end(ticket: Ticket, end: End, now_s: float) -> None:
+    """Tell a request's trace that it is over, if there is one."""
+    sequence = ticket.sequence
+    if (trace := sequence.request.trace) is None:
+        return
+    if isinstance(end, Failure):
+        trace.failed(end.error)
+    elif end is None:
+        trace.error = trace.error or "cancelled"
+    trace.ended(
+        Part(
+            choice=sequence.request.sampling.choice,
+            outcome=outcome(end),
+            started_s=sequence.started_s,
+            first_token_s=ticket.first_token_s,
+            ended_s=now_s,
+            prompt_tokens=len(sequence.request.prompt),
+            output_tokens=ticket.answer.n_tokens,
+            cached_tokens=sequence.cached,
+        )
+    )
 
 
 def nobody(event: Event) -> None:

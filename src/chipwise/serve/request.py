@@ -11,6 +11,7 @@ from chipwise.serve.grammar import Grammar
 from chipwise.serve.priority import Priority
 from chipwise.serve.ring import Ring
 from chipwise.serve.sampling import SamplingParams
+from chipwise.serve.trace import Trace
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,7 @@ class Request:
         client: Whose it is: clients share the model evenly.
         grammar: What its text has to be; None for anything.
         ring: How it goes on when its slot is full; None if prompt and answer fit it.
+        trace: What is kept of the HTTP request that it is a choice of; None if nobody traces.
     """
 
     id: str
@@ -42,3 +44,4 @@ class Request:
     client: str = ""
     grammar: Grammar | None = None
     ring: Ring | None = None
+    trace: Trace | None = None

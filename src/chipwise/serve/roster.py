@@ -124,6 +124,8 @@ class Roster:
     def _start(self, best: Sequence, level: Priority, now_s: float) -> None:
         """Let one run, which there is a place for. Nobody is entering."""
         pool = self.pool
+        if best.started_s is not None:
+            best.note("resumed", now_s)
         if best.slot is not None:
             if not pool.can_resume(best):
                 self._evict(pool.parked[-1], now_s)
@@ -151,6 +153,7 @@ class Roster:
         if victim.past and pool.can_park(victim) and (pool.free or not needs_slot):
             self._do(pool.park(victim))
             victim.since_s = now_s
+            victim.note("parked", now_s)
             self.n_parkings += 1
         else:
             self._evict(victim, now_s)
@@ -159,6 +162,7 @@ class Roster:
         """Take a sequence's slot and KV: it waits, and all its tokens are fed again."""
         if victim not in self.pool.parked:
             victim.since_s = now_s
+        victim.note("evicted", now_s)
         self.n_evictions += 1
         self._let_go(victim)
 

@@ -15,7 +15,7 @@ from chipwise.engine.restarts import Restarts
 from chipwise.errors import ChipwiseError, EngineError, EngineLostError, UnavailableError
 from chipwise.serve.answer import Answer
 from chipwise.serve.chooser import Chooser
-from chipwise.serve.ends import End, nobody, not_again, outcome, too_late
+from chipwise.serve.ends import End, nobody, not_again, outcome, too_late, trace_end
 from chipwise.serve.events import Failure, Finish, Outbox
 from chipwise.serve.limits import Limits
 from chipwise.serve.logits_check import SYMPTOMS, WORDS, faulty_sequences
@@ -246,10 +246,12 @@ class Runner:
             return
         spent = self._replay.blame([self._live[sequence] for sequence in stepping])
         self._end([(ticket, Failure(not_again(ticket, error))) for ticket in spent])
+        now_s = self._clock()
         with self._lock:
             again = self._scheduler.holding
             self._scheduler.release(*again)
             for sequence in again:
+                sequence.note("engine_restart", now_s, **{"chipwise.reason": str(error)})
                 sequence.restart()
                 self._scheduler.adopt(sequence)
         _logger.warning("%d requests are fed again to the engine's next process: %s", len(again), error)
@@ -270,10 +272,12 @@ class Runner:
                 del self._live[ticket.sequence]
         for ticket, error in lost:
             _logger.warning("request %s goes on in the fallback: %s", ticket.sequence.request.id, error)
+            ticket.sequence.note("fallback", self._clock(), **{"chipwise.reason": str(error)})
             ticket.sequence.restart()
             if not rescue.take(ticket):
                 self._metrics.over("error")
                 ticket.outbox(Failure(error))
+                trace_end(ticket, Failure(error), self._clock())
         return moves
 
     def _take_cancelled(self) -> list[Ticket]:
@@ -285,10 +289,11 @@ class Runner:
         """Free the slots of requests that are over, then tell their clients (None: the client has gone)."""
         if not ends:
             return []
+        now_s = self._clock()
         with self._lock:
             complete = [ticket.sequence for ticket, end in ends if isinstance(end, Finish)]
             others = [ticket.sequence for ticket, end in ends if not isinstance(end, Finish)]
-            moves = self._scheduler.release(*complete, now_s=self._clock()) + self._scheduler.release(*others)
+            moves = self._scheduler.release(*complete, now_s=now_s) + self._scheduler.release(*others)
             for ticket, _ in ends:
                 del self._live[ticket.sequence]
                 self._replay.over(ticket)
@@ -298,6 +303,7 @@ class Runner:
             self._metrics.over(outcome(end))
             if end is not None:
                 ticket.outbox(end)
+            trace_end(ticket, end, now_s)
         return moves
 
     def _expired(self) -> list[tuple[Ticket, End]]:

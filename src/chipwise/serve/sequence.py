@@ -10,6 +10,7 @@ import numpy.typing as npt
 from chipwise.serve.priority import Priority
 from chipwise.serve.request import Request
 from chipwise.serve.speculation.drafter import Drafter
+from chipwise.serve.trace import Attribute
 
 
 @dataclass(eq=False)
@@ -62,6 +63,11 @@ class Sequence:
     def restart(self) -> None:
         """It holds no slot, and another scheduler may take it: all its tokens are to be fed there."""
         self.slot, self.past, self.turned = None, 0, False
+
+    def note(self, name: str, now_s: float, **attributes: Attribute) -> None:
+        """Something happened to it that its trace should tell, if there is one."""
+        if (trace := self.request.trace) is not None:
+            trace.note(name, now_s, self.request.sampling.choice, **attributes)
 
     def append(self, token: int) -> None:
         """A token was chosen. If its ring is full, what stays has to be fed anew."""

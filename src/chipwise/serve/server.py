@@ -229,5 +229,6 @@ def _run(
             if post is not None:
                 post.close()
             served.close_single_shots()
+        site.close()
     if post is not None and post.broken is not None:
         raise EngineError("the serving loop broke", remedy="see the log") from post.broken

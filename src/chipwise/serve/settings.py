@@ -25,6 +25,7 @@ class ServeSettings:
         speculate: Whether the next tokens are guessed and checked where that pays.
         sinks: Tokens that stay when an answer outgrows its slot and the oldest give way; None ends it there.
         kept_prompts: Folder of the KV that outlives the server; None keeps none.
+        otlp_traces_endpoint: URL of the collector that gets a trace of each request; None sends none.
         grace_s: How long requests may go on once the server is told to end.
     """
 
@@ -42,4 +43,5 @@ class ServeSettings:
     speculate: bool = True
     sinks: int | None = None
     kept_prompts: Path | None = None
+    otlp_traces_endpoint: str | None = None
     grace_s: float = 30.0

@@ -22,6 +22,7 @@ class Ticket:
         outbox: Where its events go.
         chance: Its random generator.
         constraint: Where its text stands in its grammar; None if it has none.
+        first_token_s: When its first token came, on the server's clock; None before.
         last_token_s: When its latest token came, on the server's clock; None before the first.
         gone: Whether its client has given it up.
         losses: In how many of its steps the engine was lost.
@@ -33,6 +34,7 @@ class Ticket:
     outbox: Outbox
     chance: np.random.Generator
     constraint: GrammarState | None = None
+    first_token_s: float | None = None
     last_token_s: float | None = None
     gone: bool = False
     losses: int = 0

@@ -23,6 +23,7 @@ from chipwise.serve.http.live_page import live_route
 from chipwise.serve.http.probes import probe_routes
 from chipwise.serve.http.reload import RELOAD, reload_route
 from chipwise.serve.http.site import Site
+from chipwise.serve.http.traced import Traced, trace_of
 
 # What is said where a route has no model behind it, and how it gets one.
 _NO_LANGUAGE_MODEL = ("this server has no language model", "start it with the bundle of one")
@@ -42,17 +43,26 @@ def create_app(site: Site) -> Starlette:
             raise error
         if isinstance(error, RequestError) and request.method == "POST" and request.url.path in of_chat:
             site.metrics.over("invalid")
+        if (trace := trace_of(request)) is not None:
+            trace.failed(error)
         return error_response(error)
 
+    async def on_leaving(request: Request, error: Exception) -> Response:
+        if (trace := trace_of(request)) is not None:
+            trace.error = trace.error or "cancelled"
+        return await on_disconnect(request, error)
+
+    # Within the guard: strangers leave no trace.
+    traced = [] if site.tracing is None else [Middleware(Traced, tracing=site.tracing)]
     app = Starlette(
         routes=[*_answering(site), *probe_routes(site)],
         exception_handlers={
             ChipwiseError: on_chipwise_error,
             HTTPException: on_http_error,
-            ClientDisconnect: on_disconnect,
+            ClientDisconnect: on_leaving,
             Exception: on_bug,
         },
-        middleware=[Middleware(OneLength), Middleware(Guard, keys=site.keys)],
+        middleware=[Middleware(OneLength), Middleware(Guard, keys=site.keys), *traced],
     )
     # A client of an API does not follow a redirect, it wants to know that the path is wrong.
     app.router.redirect_slashes = False

@@ -21,6 +21,7 @@ from chipwise.serve.http.body import read_body
 from chipwise.serve.http.errors import wrong_model
 from chipwise.serve.http.fields import read_form
 from chipwise.serve.http.single_shot import SingleShot
+from chipwise.serve.http.traced import trace_of
 from chipwise.serve.http.urgency import DeadlineField
 from chipwise.serve.pipeline.stage import Stage
 from chipwise.serve.served_encoder import ServedEncoder
@@ -104,11 +105,16 @@ def embeddings_route(service: Embeddings) -> Route:
             if fields.model is not None and fields.model != model.name:
                 raise wrong_model(fields.model, model.name, "embeddings")
             _check_dimensions(fields.dimensions, model.width)
+            if (trace := trace_of(request)) is not None:
+                trace.model = model.name
             texts = await run_in_threadpool(_tokens, model, fields.input)
         except RequestError:
             service.shot.metrics.over(service.shot.kind, "invalid")
             raise
         vectors: Vectors = await service.shot.answer(request, texts, fields.deadline_ms)
+        if (trace := trace_of(request)) is not None:
+            trace.attributes["gen_ai.usage.input_tokens"] = sum(map(len, texts))
+            trace.attributes["gen_ai.embeddings.dimension.count"] = model.width
         return JSONResponse(_answer(model.name, vectors, fields.encoding_format, sum(map(len, texts))))
 
     return Route("/v1/embeddings", embeddings, methods=["POST"])

@@ -20,6 +20,7 @@ from chipwise.serve.http.body import read_body
 from chipwise.serve.http.errors import wrong_model
 from chipwise.serve.http.fields import read_form
 from chipwise.serve.http.single_shot import SingleShot
+from chipwise.serve.http.traced import trace_of
 from chipwise.serve.http.urgency import DeadlineField
 from chipwise.serve.inference.image import GivenImages
 from chipwise.serve.inference.image_settings import ImageSettings
@@ -139,6 +140,8 @@ def infer_routes(service: Inference) -> list[Route]:
         except RequestError:
             service.shot.metrics.over(service.shot.kind, "invalid")
             raise
+        if (trace := trace_of(request)) is not None:
+            trace.model = model.name
         reply: Reply = await service.shot.answer(request, ask, deadline_ms)
         if reply.json_bytes is None:
             return Response(reply.body, media_type="application/json")

@@ -22,6 +22,7 @@ from chipwise.serve.http.form import Form, Frame
 from chipwise.serve.http.guard import client_of
 from chipwise.serve.http.keys import Keys
 from chipwise.serve.http.respond import AnswerResponse
+from chipwise.serve.http.traced import trace_of, trace_queued
 from chipwise.serve.http.urgency import from_headers
 from chipwise.serve.kv_contents import KvContents
 from chipwise.serve.lanes import Lanes
@@ -33,6 +34,7 @@ from chipwise.serve.ring import Ring
 from chipwise.serve.served_model import ServedModel
 from chipwise.serve.settings import ServeSettings
 from chipwise.serve.ticket import Ticket
+from chipwise.serve.trace import Trace
 from chipwise.serve.vocabulary import Vocabulary
 
 # As many answers to one prompt as anybody compares.
@@ -48,12 +50,14 @@ class Asked:
         priority: The priority.
         deadline_s: When the answer is of no use any more, on the service's clock; None for never.
         arrived_s: When the request came, on the same clock.
+        trace: What is kept of the request; None if nobody traces.
     """
 
     client: str
     priority: Priority
     deadline_s: float | None
     arrived_s: float
+    trace: Trace | None = None
 
 
 @dataclass(frozen=True)
@@ -156,7 +160,7 @@ class Service:
             )
             if allowed_s is not None
         ]
-        return Asked(client.name, priority, min(ends_s, default=None), arrived_s)
+        return Asked(client.name, priority, min(ends_s, default=None), arrived_s, trace_of(request))
 
     def n_choices(self, fields: AnswerFields) -> int:
         """How many answers a request wants.
@@ -218,7 +222,9 @@ class Service:
             client=asked.client,
             grammar=grammar,
             ring=None if sinks is None else Ring(self.model.session.max_context, sinks),
+            trace=asked.trace,
         )
+        trace_queued(request, fields, len(forms), self.model.name)
         mailbox = Mailbox(at_once=not fields.stream)
         tickets: list[Ticket] = []
 
@@ -230,10 +236,12 @@ class Service:
             for choice in range(len(forms)):
                 one = replace(request, sampling=replace(request.sampling, choice=choice))
                 tickets.append(self.loop.submit(one, mailbox.outbox(choice)))
-        except (OverloadedError, UnavailableError):
+        except (OverloadedError, UnavailableError) as e:
             # There was room for some of the choices only.
             give_up()
             self.metrics.over("rejected")
+            if asked.trace is not None:
+                asked.trace.refused(len(forms) - len(tickets), e)
             raise
         return AnswerResponse(mailbox, frame, forms, stream=bool(fields.stream), give_up=give_up)
 

@@ -13,6 +13,7 @@ from chipwise.serve.http.keys import Keys
 from chipwise.serve.metrics import Metrics
 from chipwise.serve.post import Post
 from chipwise.serve.settings import ServeSettings
+from chipwise.serve.tracing import Tracing
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,7 @@ class Site:
         inference: The graph; None if none is served.
         exchange: What exchanges the language model; None if nothing does.
         settings: The server's settings.
+        tracing: Where requests are traced to; None if they are not.
     """
 
     metrics: Metrics
@@ -51,11 +53,17 @@ class Site:
     inference: Inference | None = None
     exchange: Exchange | None = None
     settings: ServeSettings = field(default_factory=ServeSettings)
+    tracing: Tracing | None = None
 
     @property
     def models(self) -> tuple[Listed, ...]:
         """The models, the language model first."""
         return tuple(self._models())
+
+    def close(self) -> None:
+        """Send what is left of traces, once the worker has ended."""
+        if self.tracing is not None:
+            self.tracing.close()
 
     def _models(self) -> Iterator[Listed]:
         if self.chat is not None:
