@@ -31,6 +31,14 @@ def test_nothing_that_ran_is_nothing_that_passed() -> None:
     assert _failed([]) == {"output_cosine", "channel_cosine"}
 
 
+def test_integers_are_judged_by_their_values() -> None:
+    wrong = judge_graph([GOOD], 0, GraphThresholds(), {"index": 0.5, "flag": 1.0})
+    assert [(one.metric, one.value) for one in wrong if not one.passed] == [("values_equal", 0.5)]
+    alone = judge_graph([], 0, GraphThresholds(), {"index": 0.96})
+    assert [one.metric for one in alone] == ["samples_nonfinite", "values_equal"]
+    assert all(one.passed for one in alone)
+
+
 def test_fewer_bits_may_cost_more() -> None:
     wide, eight, four = (GraphThresholds.for_weight_bits(bits) for bits in (16, 8, 4))
     assert wide.output_cosine > eight.output_cosine > four.output_cosine

@@ -75,7 +75,8 @@ class Tried:
         if self.trial.passed:
             return (1.0, -len(self.attempt.float16) - float(self.attempt.weightless_float16))
         channel, whole = worst(self.trial)
-        return (0.0, -float(self._errors), channel, whole)
+        integers = min(self.trial.equal.values(), default=1.0)
+        return (0.0, -float(self._errors), channel, whole, integers)
 
     @property
     def _errors(self) -> int:

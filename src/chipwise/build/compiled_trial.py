@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from chipwise.build.compared_outputs import compare_outputs
 from chipwise.build.compiled_graph import CompiledGraph
 from chipwise.build.graph_file import GraphFile
 from chipwise.build.graph_gate import GraphThresholds, judge_graph
-from chipwise.build.graph_trial import RANGE_SAMPLES, GraphTrial, compare_outputs
+from chipwise.build.graph_trial import RANGE_SAMPLES, GraphTrial
 from chipwise.build.samples import Samples
 from chipwise.quant.calibration import Progress
 from chipwise.quant.recipe import Recipe
@@ -43,10 +44,11 @@ def judge_compiled(
         InputError: A threshold is none.
     """
     thresholds = GraphThresholds.for_weight_bits(recipe.weight_bits).with_overrides(gate)
-    outputs, nonfinite = compare_outputs(reference, compiled.samples(), samples.held_out, threads, progress)
+    found = compare_outputs(reference, compiled.samples(), samples.held_out, threads, progress)
     foreseen = () if ranges is None else ranges.findings(samples.held_out[:RANGE_SAMPLES], threads=threads)
     verdicts = (
-        *judge_graph(outputs, nonfinite, thresholds),
+        *judge_graph(found.outputs, found.nonfinite, thresholds, found.equal),
         Verdict.judge("compiler_errors", compiled.errors, 0, "max"),
     )
-    return GraphTrial(recipe, compiled, outputs, (), len(samples.held_out), verdicts, (*compiled.findings, *foreseen))
+    findings = (*compiled.findings, *foreseen)
+    return GraphTrial(recipe, compiled, found.outputs, (), len(samples.held_out), verdicts, findings, found.equal)

@@ -22,18 +22,21 @@ class GraphThresholds:
         output_cosine: Cosine of an output taken as one vector over all samples, at least.
         channel_cosine: Mean over an output's channels of each channel's cosine, at least.
         samples_nonfinite: Samples with a NaN or infinity in an output, at most.
+        values_equal: Share of equal values of an output of integers or flags, at least. Two numbers that nearly tie
+            change places in float16 too.
     """
 
     output_cosine: float = 0.99
     channel_cosine: float = 0.98
     samples_nonfinite: float = 0
+    values_equal: float = 0.95
 
     @classmethod
     def for_weight_bits(cls, bits: int) -> GraphThresholds:
         """The defaults for weights of some width."""
         if bits >= 16:
-            return cls(0.9999, 0.999)
-        return cls() if bits >= 8 else cls(0.97, 0.95)
+            return cls(0.9999, 0.999, values_equal=0.99)
+        return cls() if bits >= 8 else cls(0.97, 0.95, values_equal=0.9)
 
     def with_overrides(self, values: Mapping[str, float]) -> GraphThresholds:
         """These thresholds with some set by the user.
@@ -45,15 +48,27 @@ class GraphThresholds:
         return replace(self, **values)
 
 
-def judge_graph(outputs: Sequence[LayerCosine], nonfinite: int, thresholds: GraphThresholds) -> tuple[Verdict, ...]:
-    """Hold the worst output against the thresholds. A NaN never passes, and no output is no pass."""
-    whole = min((_ordered(one.whole) for one in outputs), default=-1.0)
-    channels = min((_ordered(one.mean) for one in outputs), default=-1.0)
-    return (
-        Verdict.judge("output_cosine", whole, thresholds.output_cosine, "min"),
-        Verdict.judge("channel_cosine", channels, thresholds.channel_cosine, "min"),
-        Verdict.judge("samples_nonfinite", nonfinite, thresholds.samples_nonfinite, "max"),
-    )
+def judge_graph(
+    outputs: Sequence[LayerCosine], nonfinite: int, thresholds: GraphThresholds, equal: Mapping[str, float] | None = None
+) -> tuple[Verdict, ...]:
+    """Hold the worst output against the thresholds. A NaN never passes, and no output is no pass.
+
+    Args:
+        outputs: Cosines of the outputs of floating-point numbers.
+        nonfinite: Samples with a NaN or infinity.
+        thresholds: The thresholds.
+        equal: Share of equal values of each other output, by name.
+    """
+    verdicts = []
+    if outputs or not equal:
+        whole = min((_ordered(one.whole) for one in outputs), default=-1.0)
+        channels = min((_ordered(one.mean) for one in outputs), default=-1.0)
+        verdicts.append(Verdict.judge("output_cosine", whole, thresholds.output_cosine, "min"))
+        verdicts.append(Verdict.judge("channel_cosine", channels, thresholds.channel_cosine, "min"))
+    verdicts.append(Verdict.judge("samples_nonfinite", nonfinite, thresholds.samples_nonfinite, "max"))
+    if equal:
+        verdicts.append(Verdict.judge("values_equal", min(equal.values()), thresholds.values_equal, "min"))
+    return tuple(verdicts)
 
 
 def _ordered(cosine: float) -> float:

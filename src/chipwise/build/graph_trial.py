@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
-import numpy as np
-import numpy.typing as npt
 import onnx_ir as ir
 
-from chipwise.build.compiled_graph import CompiledGraph, Outputs
+from chipwise.build.compared_outputs import add_floats, compare_outputs
+from chipwise.build.compiled_graph import CompiledGraph
 from chipwise.build.graph_file import GraphFile
 from chipwise.build.graph_gate import GraphThresholds, judge_graph
 from chipwise.build.samples import Samples
-from chipwise.errors import EngineError
 from chipwise.quant.calibration import Progress
 from chipwise.quant.recipe import Recipe
 from chipwise.report import Finding, Verdict
@@ -43,6 +40,7 @@ class GraphTrial:
         samples: Samples compared.
         verdicts: What the gate says.
         findings: What calibration did not foresee, and what a compiler's log gives reason to tell.
+        equal: Share of equal values of each output that holds integers, over all samples.
     """
 
     recipe: Recipe
@@ -52,6 +50,7 @@ class GraphTrial:
     samples: int
     verdicts: tuple[Verdict, ...]
     findings: tuple[Finding, ...] = ()
+    equal: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def passed(self) -> bool:
@@ -64,8 +63,14 @@ class GraphTrial:
         if failed:
             errors = [f"{one.message} ({one.where})" for one in self.findings if one.severity == "error"]
             return f"gate failed: {'; '.join([*failed, *errors])}"
-        worst = min(self.outputs, key=lambda one: one.whole)
-        return f"gate passed on {self.samples} samples, worst output cosine {worst.whole:.5f} ({worst.name})"
+        said = f"gate passed on {self.samples} samples"
+        if self.outputs:
+            worst = min(self.outputs, key=lambda one: one.whole)
+            said += f", worst output cosine {worst.whole:.5f} ({worst.name})"
+        if self.equal:
+            name = min(self.equal, key=self.equal.__getitem__)
+            said += f", {self.equal[name]:.1%} of integers equal ({name})"
+        return said
 
 
 def run_graph_trial(
@@ -88,7 +93,7 @@ def run_graph_trial(
     theirs = candidate.open(threads)
     try:
         others = (theirs.run(feed) for feed in samples.held_out)
-        outputs, nonfinite = compare_outputs(reference, others, samples.held_out, threads, progress)
+        found = compare_outputs(reference, others, samples.held_out, threads, progress)
     finally:
         theirs.close()
     layers: tuple[LayerCosine, ...] = ()
@@ -97,39 +102,10 @@ def run_graph_trial(
         layers = _layers(reference, candidate, samples.held_out[:_LAYER_SAMPLES], threads)
         if candidate.ranges is not None and candidate.ranges.ranges:
             findings = candidate.ranges.findings(samples.held_out[:RANGE_SAMPLES], threads=threads)
-    verdicts = judge_graph(outputs, nonfinite, thresholds)
-    return GraphTrial(recipe, candidate, outputs, layers, len(samples.held_out), verdicts, findings)
-
-
-def compare_outputs(
-    reference: GraphFile, others: Iterable[Outputs], feeds: Sequence[Feed], threads: int, progress: Progress
-) -> tuple[tuple[LayerCosine, ...], int]:
-    """Run the reference on each sample and compare it with what the candidate computed of it.
-
-    Args:
-        reference: The float graph.
-        others: The candidate's outputs, as many as samples and in their order.
-        feeds: The samples.
-        threads: Threads of the reference.
-        progress: Told after each sample.
-
-    Returns:
-        The cosines of each output over all samples, and how many samples gave a NaN or infinity.
-
-    Raises:
-        EngineError: The runtime failed, or an output is missing or of another shape.
-    """
-    ours = reference.open(threads)
-    try:
-        sums: dict[str, ChannelCosine] = {}
-        nonfinite = 0
-        for done, (feed, other) in enumerate(zip(feeds, others, strict=True), start=1):
-            nonfinite += not _finite(other)
-            _add(sums, ours.run(feed), other)
-            progress(done, len(feeds))
-    finally:
-        ours.close()
-    return tuple(total.result(name) for name, total in sums.items()), nonfinite
+    verdicts = judge_graph(found.outputs, found.nonfinite, thresholds, found.equal)
+    return GraphTrial(
+        recipe, candidate, found.outputs, layers, len(samples.held_out), verdicts, findings, found.equal
+    )
 
 
 def _layers(reference: GraphFile, candidate: GraphFile, feeds: Sequence[Feed], threads: int) -> tuple[LayerCosine, ...]:
@@ -151,25 +127,5 @@ def _layers(reference: GraphFile, candidate: GraphFile, feeds: Sequence[Feed], t
     sums: dict[str, ChannelCosine] = {}
     for feed in feeds:
         one, other = (runner.run(feed, names) for runner in runners)
-        _add(sums, one, other)
+        add_floats(sums, one, other)
     return tuple(total.result(name) for name, total in sums.items())
-
-
-def _add(sums: dict[str, ChannelCosine], one: Mapping[str, Any], other: Mapping[str, Any]) -> None:
-    for name, value in one.items():
-        if name not in other or np.shape(other[name]) != np.shape(value):
-            raise EngineError("the candidate's output is missing or of another shape", where=f"output {name}")
-        if np.asarray(value).dtype.kind == "f":
-            reference, candidate = _channels_last(value), _channels_last(other[name])
-            sums.setdefault(name, ChannelCosine(reference.shape[-1])).add(reference, candidate)
-
-
-def _channels_last(value: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Images have their channels on axis 1, all else on the last."""
-    if value.ndim >= 4:
-        return np.moveaxis(value, 1, -1)
-    return value.reshape(1, 1) if value.ndim == 0 else value
-
-
-def _finite(outputs: Mapping[str, npt.NDArray[Any]]) -> bool:
-    return all(bool(np.isfinite(array).all()) for array in outputs.values())
