@@ -49,7 +49,10 @@ class GraphThresholds:
 
 
 def judge_graph(
-    outputs: Sequence[LayerCosine], nonfinite: int, thresholds: GraphThresholds, equal: Mapping[str, float] | None = None
+    outputs: Sequence[LayerCosine],
+    nonfinite: int,
+    thresholds: GraphThresholds,
+    equal: Mapping[str, float] | None = None,
 ) -> tuple[Verdict, ...]:
     """Hold the worst output against the thresholds. A NaN never passes, and no output is no pass.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import onnx_ir as ir
@@ -13,6 +13,7 @@ from chipwise.build.chip_toolchain import installed_toolchain, why_emulated
 from chipwise.build.compiled_finish import write_compiled_bundle
 from chipwise.build.compiled_graph import CompiledGraph
 from chipwise.build.graph_attempts import GraphAttempts
+from chipwise.build.graph_borders import settle_borders
 from chipwise.build.graph_file import GraphFile, all_float
 from chipwise.build.graph_finish import input_shapes, write_graph_bundle
 from chipwise.build.graph_result import GraphResult
@@ -25,6 +26,7 @@ from chipwise.build.repair_changes import Ladder
 from chipwise.build.result import BuildResult
 from chipwise.build.rknn_compiler import RknnCompiler
 from chipwise.build.samples import Samples, gather_samples
+from chipwise.build.sound_graph import require_sound
 from chipwise.check.infer import infer_types
 from chipwise.check.load import load_graph
 from chipwise.check.run import check
@@ -62,7 +64,7 @@ def read_graph(options: BuildOptions, target: Target, model: Model) -> GraphLine
     if options.fallback is not None:
         raise InputError("only language models are served with a fallback", where="--fallback", remedy="leave it out")
     recipes = recipes_to_try(options, target, _AUTO_RECIPES)
-    graph = _graph(model)
+    graph = _graph(model, options.fixed)
     if options.images is not None:
         # Read again at the end; a mistake in it is told now.
         read_image_settings(options.images, input_shapes(graph))
@@ -106,18 +108,23 @@ class GraphLine:
     def check(self) -> Sequence[Finding]:
         """The model held against the target, with the sizes it shall have."""
         dims = self._dims() if self.model.onnx_path is not None else {}
-        return check(self.model, self.target, recipe=self.recipes[-1].name, dims=dims)
+        recipe = self.recipes[-1].name
+        return check(self.model, self.target, recipe=recipe, dims=dims, fixed=self.options.fixed)
 
     def build(self, place: Workplace) -> BuildResult:
         """Rewrite and prove, try the recipes, bundle the one that is kept."""
         log = place.log
         with log.step("prove rewrites") as note:
-            reference, rewrites = self._reference(place)
+            require_sound(
+                self.graph, self.samples, where=str(self.model.source.path), threads=self.options.threads or 2
+            )
+            reference, rewrites, left_out = self._reference(place)
+            samples = self.samples.fitting(ir.load(reference.path).graph) if self.fixed else self.samples
             changed = [step.name for step in rewrites if step.modified]
             note.text = f"float32, {reference.size_bytes // 1_000_000} MB; {', '.join(changed) or 'nothing to change'}"
         toolchain = installed_toolchain(self.options, self.target)
         compiler = RknnCompiler(toolchain, self.target, place.folder) if toolchain else None
-        attempts = GraphAttempts(self.options, self.target, reference, self.samples, compiler, place)
+        attempts = GraphAttempts(self.options, self.target, reference, samples, compiler, place)
         equal: list[RewriteStep] = []
         benches: list[Bench] = []
         for recipe in self.recipes:
@@ -130,7 +137,14 @@ class GraphLine:
         why = why_emulated(self.options, self.target)
         with log.step("bundle") as note:
             found = GraphResult(
-                self.target, self.model, self.samples, place.findings, (*rewrites, *equal), trials, why, benches
+                self.target,
+                self.model,
+                samples,
+                (*place.findings, *left_out),
+                (*rewrites, *equal),
+                trials,
+                why,
+                benches,
             )
             if isinstance(chosen.candidate, CompiledGraph):
                 made = write_compiled_bundle(options, found, chosen.candidate, log.steps)
@@ -144,17 +158,17 @@ class GraphLine:
         recipe = bench.best.attempt.recipe
         if self.options.repair and recipe.quantizes and recipe.scheme != "fp16":
             context = RewriteContext(
-                tuple(self.samples.held_out[:_PROOF_SAMPLES]), self._dims(), threads=self.options.threads or 2
+                tuple(attempts.samples.held_out[:_PROOF_SAMPLES]), self._dims(), threads=self.options.threads or 2
             )
             emulates = attempts.compiler is None and self.target.engine != "onnxruntime"
             ladder = Ladder(
-                self.samples.calibration, context, attempts.place.folder, equal,
+                attempts.samples.calibration, context, attempts.place.folder, equal,
                 clips=emulates or attempts.compiler is not None, compiled=attempts.compiler is not None,
             )  # fmt: skip
             climb(bench, ladder.changes, attempts.again)
         return bench
 
-    def _reference(self, place: Workplace) -> tuple[GraphFile, tuple[RewriteStep, ...]]:
+    def _reference(self, place: Workplace) -> tuple[GraphFile, tuple[RewriteStep, ...], tuple[Finding, ...]]:
         context = RewriteContext(
             samples=tuple(self.samples.held_out[:_PROOF_SAMPLES]),
             dims=self._dims(),
@@ -169,7 +183,8 @@ class GraphLine:
             for step in result.steps
         )
         infer_types(result.model)
-        return GraphFile.save(result.model, place.folder, "reference", all_float(result.model)), steps
+        left_out = settle_borders(result.model) if self.fixed else ()
+        return GraphFile.save(result.model, place.folder, "reference", all_float(result.model)), steps, left_out
 
     def _dims(self) -> dict[str, int]:
         """Sizes the user named; for a target of fixed shapes those of the samples too, if they are not made up."""
@@ -177,9 +192,11 @@ class GraphLine:
         return {**found, **self.options.dims}
 
 
-def _graph(model: Model) -> ir.Model:
+def _graph(model: Model, fixed: Mapping[str, float]) -> ir.Model:
     if model.onnx_path is not None:
-        return load_graph(model.onnx_path)
+        return load_graph(model.onnx_path, fixed)
+    if fixed:
+        raise InputError("only inputs of ONNX graphs can be fixed", where="--fix", remedy="leave it out")
     if not isinstance(model.config, EncoderConfig) or model.weights is None:
         raise ModelFormatError("no graph and no weights", where=str(model.source.path))
     graph = build_encoder(model.config, model.weights, EncoderSpec())

@@ -103,9 +103,7 @@ def run_graph_trial(
         if candidate.ranges is not None and candidate.ranges.ranges:
             findings = candidate.ranges.findings(samples.held_out[:RANGE_SAMPLES], threads=threads)
     verdicts = judge_graph(found.outputs, found.nonfinite, thresholds, found.equal)
-    return GraphTrial(
-        recipe, candidate, found.outputs, layers, len(samples.held_out), verdicts, findings, found.equal
-    )
+    return GraphTrial(recipe, candidate, found.outputs, layers, len(samples.held_out), verdicts, findings, found.equal)
 
 
 def _layers(reference: GraphFile, candidate: GraphFile, feeds: Sequence[Feed], threads: int) -> tuple[LayerCosine, ...]:

@@ -23,6 +23,7 @@ class BuildOptions:
         samples: The inputs of an ONNX graph, a file or a folder of .npy or .npz files; None takes queries where the
             graph reads tokens, else drawn inputs.
         dims: Sizes of an ONNX graph's symbolic dimensions by name; samples tell them too.
+        fixed: Inputs of an ONNX graph that get one value for good, by name.
         suite: Cases with keywords to verify on; None verifies on queries.
         max_cases: Cases verified at most.
         max_context: Tokens the graphs must hold; None takes the model's, at most 8192.
@@ -46,6 +47,7 @@ class BuildOptions:
     queries: Path | None = None
     samples: Path | None = None
     dims: Mapping[str, int] = field(default_factory=dict)
+    fixed: Mapping[str, float] = field(default_factory=dict)
     suite: Path | None = None
     max_cases: int = 100
     max_context: int | None = None

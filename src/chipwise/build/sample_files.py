@@ -41,6 +41,28 @@ class LazyFeeds(Sequence[Feed]):
         return (load() for load in self._loaders)
 
 
+class MappedFeeds(Sequence[Feed]):
+    """Samples that are changed when they are asked for."""
+
+    def __init__(self, feeds: Sequence[Feed], change: Callable[[Feed], Feed]) -> None:
+        self._feeds, self._change = feeds, change
+
+    def __len__(self) -> int:
+        return len(self._feeds)
+
+    @overload
+    def __getitem__(self, index: int) -> Feed: ...
+    @overload
+    def __getitem__(self, index: slice) -> MappedFeeds: ...
+    def __getitem__(self, index: int | slice) -> Feed | MappedFeeds:
+        if isinstance(index, slice):
+            return MappedFeeds(self._feeds[index], self._change)
+        return self._change(self._feeds[index])
+
+    def __iter__(self) -> Iterator[Feed]:
+        return (self._change(feed) for feed in self._feeds)
+
+
 def read_samples(path: Path, graph: ir.Graph) -> LazyFeeds:
     """The samples of a file or folder.
 

@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from chipwise.build.options import BuildOptions
-from chipwise.build.sample_files import read_samples
+from chipwise.build.sample_files import MappedFeeds, read_samples
 from chipwise.build.texts import general_queries
 from chipwise.check.symbolic import dim_symbols
 from chipwise.errors import QueryFileError
@@ -19,6 +19,7 @@ from chipwise.model.tokenizer import Tokenizer
 from chipwise.rewrite.draw import draw_feeds
 from chipwise.rewrite.pass_ import Feed
 from chipwise.rewrite.passes.fix_shapes import length_for
+from chipwise.rewrite.runner import with_rank
 
 _TEXT_INPUTS = frozenset({names.INPUT_IDS, names.ATTENTION_MASK, names.TOKEN_TYPE_IDS})
 _DRAWN = 12
@@ -59,6 +60,15 @@ class Samples:
                 known = isinstance(dim, ir.SymbolicDim) and symbols == {dim.value}
                 found[str(dim.value) if known and isinstance(dim, ir.SymbolicDim) else f"{value.name}:{axis}"] = size
         return found
+
+    def fitting(self, graph: ir.Graph) -> Samples:
+        """The same samples for a graph that was rewritten: without inputs that are gone, numbers as ``[1]``."""
+        ranks = {str(value.name): len(value.shape or ()) for value in graph.inputs}
+
+        def fit(feed: Feed) -> Feed:
+            return {name: with_rank(np.asarray(feed[name]), rank) for name, rank in ranks.items()}
+
+        return replace(self, calibration=MappedFeeds(self.calibration, fit), held_out=MappedFeeds(self.held_out, fit))
 
 
 def gather_samples(

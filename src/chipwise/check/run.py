@@ -28,6 +28,7 @@ def check(
     n_streams: int = 1,
     recipe: str | None = None,
     dims: Mapping[str, int] | None = None,
+    fixed: Mapping[str, float] | None = None,
     rules: Sequence[Rule] = RULES,
 ) -> list[Finding]:
     """Hold a model against a target.
@@ -39,20 +40,21 @@ def check(
         n_streams: Conversations held at once.
         recipe: The name of a quantization recipe, e.g. ``w4a16_g64``; None or ``auto`` for none.
         dims: Sizes of an ONNX graph's symbolic dimensions.
+        fixed: Inputs of an ONNX graph that shall be constants, and their value.
         rules: The rules to run.
 
     Returns:
         The findings: errors, then warnings, then remarks; within each in the order of the rules.
 
     Raises:
-        InputError: The context, the streams or the recipe's name are none.
+        InputError: The context, the streams or the recipe's name are none, or an input cannot be fixed so.
         GraphError: The ONNX file holds no valid graph.
     """
     if (max_context is not None and max_context < 1) or n_streams < 1:
         raise InputError(
             f"a context of {max_context} tokens for {n_streams} streams is none", remedy="give numbers of at least 1"
         )
-    graph = None if model.onnx_path is None else load_graph(model.onnx_path)
+    graph = None if model.onnx_path is None else load_graph(model.onnx_path, fixed)
     _require_dims(graph, dims or {})
     given = CheckInput(
         model=model,

@@ -13,7 +13,7 @@ from chipwise.build import BuildOptions, BuildResult
 from chipwise.build import build as run_build
 from chipwise.cli.attribution_lines import attribution_lines
 from chipwise.cli.matrix_lines import matrix_lines
-from chipwise.cli.numbers import CONTEXT, THREADS_OR_ALL, dimensions
+from chipwise.cli.numbers import CONTEXT, THREADS_OR_ALL, dimensions, fixed_values
 from chipwise.errors import GateFailedError
 from chipwise.report.caveats import caveats
 from chipwise.report.report import Step
@@ -38,6 +38,7 @@ from chipwise.verify.thresholds import parse_overrides
     help="Inputs of an ONNX graph: .npz or .npy, a file or a folder of them.",
 )
 @click.option("--dim", "dims", multiple=True, metavar="NAME=SIZE", help="Size of an ONNX dimension; may be repeated.")
+@click.option("--fix", "fixed", multiple=True, metavar="NAME=VALUE", help="Value an ONNX input has for good.")
 @click.option("--suite", type=click.Path(path_type=Path), help="suite.toml, its folder, or a .jsonl of cases.")
 @click.option("--cases", "max_cases", type=click.IntRange(1), default=100, show_default=True, help="Cases verified.")
 @click.option("--context", "max_context", type=click.IntRange(16, CONTEXT.max), help="Tokens a conversation may have.")
@@ -83,6 +84,7 @@ def build(
     queries: Path | None,
     samples: Path | None,
     dims: tuple[str, ...],
+    fixed: tuple[str, ...],
     suite: Path | None,
     max_cases: int,
     max_context: int | None,
@@ -105,7 +107,7 @@ def build(
     """
     options = BuildOptions(
         model=model, target=target, out=out, recipe=recipe, queries=queries, samples=samples,
-        dims=dimensions(dims), suite=suite, max_cases=max_cases,
+        dims=dimensions(dims), fixed=fixed_values(fixed), suite=suite, max_cases=max_cases,
         max_context=max_context, gate=parse_overrides(overrides), threads=threads, overwrite=overwrite,
         emulate=emulate, repair=repair, embeddings=embeddings, images=images, cache=not no_cache,
         fallback=None if fallback == "none" else fallback, engine=engine,

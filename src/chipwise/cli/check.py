@@ -10,7 +10,7 @@ import click
 
 from chipwise.check.run import check as check_model
 from chipwise.check.run import has_errors
-from chipwise.cli.numbers import CONTEXT, STREAMS, dimensions
+from chipwise.cli.numbers import CONTEXT, STREAMS, dimensions, fixed_values
 from chipwise.model.importer import load_model
 from chipwise.report.finding import Finding
 from chipwise.target.catalog import load_target
@@ -23,6 +23,7 @@ from chipwise.target.catalog import load_target
 @click.option("--context", type=click.IntRange(1, CONTEXT.max), help="Longest context wanted, in tokens.")
 @click.option("--streams", type=STREAMS, default=1, show_default=True, help="Conversations at once.")
 @click.option("--dim", "dims", multiple=True, metavar="NAME=SIZE", help="Size of a dimension; may be given often.")
+@click.option("--fix", "fixed", multiple=True, metavar="NAME=VALUE", help="Value an ONNX input has for good.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def check(
     model: str,
@@ -31,15 +32,18 @@ def check(
     context: int | None,
     streams: int,
     dims: tuple[str, ...],
+    fixed: tuple[str, ...],
     as_json: bool,
 ) -> int:
     """Hold MODEL against a target before anything is built.
 
     MODEL is a Hugging Face folder, a GGUF or ONNX file, or hf:OWNER/NAME. Ends with 1 if a finding is an error.
     """
-    sizes = dimensions(dims)
+    sizes, values = dimensions(dims), fixed_values(fixed)
     chosen = load_target(target)
-    findings = check_model(load_model(model), chosen, max_context=context, n_streams=streams, recipe=recipe, dims=sizes)
+    findings = check_model(
+        load_model(model), chosen, max_context=context, n_streams=streams, recipe=recipe, dims=sizes, fixed=values
+    )
     if as_json:
         click.echo(json.dumps({"findings": [finding.to_dict() for finding in findings]}, indent=2, ensure_ascii=False))
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import click
@@ -34,3 +35,24 @@ def dimensions(texts: Sequence[str]) -> dict[str, int]:
             )  # fmt: skip
         sizes[name] = int(size)
     return sizes
+
+
+def fixed_values(texts: Sequence[str]) -> dict[str, float]:
+    """The values of ``NAME=VALUE`` texts.
+
+    Raises:
+        InputError: A text is not of that form, or its value is no finite number.
+    """
+    values = {}
+    for text in texts:
+        name, _, number = text.rpartition("=")
+        try:
+            value = float(number)
+        except ValueError:
+            value = math.nan
+        if not name or not math.isfinite(value):
+            raise InputError(
+                f"{text[:80]!r} gives no input a value", where="--fix", remedy="write it like --fix sr=16000"
+            )
+        values[name] = value
+    return values

@@ -17,6 +17,7 @@ from onnx_ir.passes.common import (
     RemoveUnusedOpsetsPass,
 )
 
+from chipwise.check.put_in_order import name_outputs
 from chipwise.check.weightless import drop_unused_initializers
 
 
@@ -123,6 +124,8 @@ def all_nodes(model: ir.Model) -> Iterator[ir.Node]:
 def remove_unused(model: ir.Model) -> None:
     """Remove the nodes and initializers that nothing uses any more."""
     RemoveUnusedNodesPass()(model)
+    # It takes the names of optional outputs that nobody reads.
+    name_outputs(model)
     drop_unused_initializers(model)
 
 

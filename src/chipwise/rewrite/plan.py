@@ -19,7 +19,9 @@ from chipwise.rewrite.passes.mask_constant import SmallestMask
 from chipwise.rewrite.passes.opset_conversion import OpsetConversion
 from chipwise.rewrite.passes.ort_fusions import OrtFusions
 from chipwise.rewrite.passes.reshaped_attention import ReshapedAttention
+from chipwise.rewrite.passes.scalar_borders import ScalarBorders
 from chipwise.rewrite.passes.split_wide_matmul import SplitWideMatMul
+from chipwise.rewrite.passes.unused_outputs import UnusedOutputs
 from chipwise.rewrite.passes.widen_floats import WidenFloats
 from chipwise.target.constraints import Constraints
 from chipwise.target.target import Target
@@ -39,8 +41,12 @@ def passes_for(target: Target) -> list[Pass]:
     if limits.refused_input_dtypes is not None:
         passes.append(InputTypes(limits.refused_input_dtypes.value))
     passes += [WidenFloats(), FixShapes(), ConstantFolding()]
+    if limits.scalar_borders is not None and not limits.scalar_borders.value:
+        passes.append(ScalarBorders())
     if target.engine != _ORT:
         passes += _for_accelerator(limits)
+    if limits.unused_outputs is not None and not limits.unused_outputs.value:
+        passes.append(UnusedOutputs())
     if limits.explicit_epsilon is not None and limits.explicit_epsilon.value:
         passes.append(ExplicitEpsilon())
     passes += [SmallestMask(), ConvBnRelu()]

@@ -13,7 +13,7 @@ import onnx_ir as ir
 from chipwise.errors import RewriteError
 from chipwise.rewrite.draw import draw_feeds
 from chipwise.rewrite.pass_ import Feed, RewriteContext, Tolerance
-from chipwise.rewrite.runner import Runner
+from chipwise.rewrite.runner import Runner, with_rank
 
 Array = npt.NDArray[Any]
 Outputs = dict[str, Array]
@@ -64,11 +64,13 @@ def compare(output: str, before: Array, after: Array) -> OutputDifference:
     """Compare two values of one output.
 
     NaN equals NaN, an infinity equals itself; any other non-finite value on one side is an infinite difference,
-    save a NaN before that is finite after, which is counted as cured.
+    save a NaN before that is finite after, which is counted as cured. A number without dimensions before may be ``[1]``
+    after.
 
     Raises:
         RewriteError: The shapes differ.
     """
+    before = with_rank(before, after.ndim)
     if before.shape != after.shape:
         raise RewriteError(
             f"the shape changed from {list(before.shape)} to {list(after.shape)}", where=f"output {output}"

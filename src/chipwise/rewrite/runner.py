@@ -61,6 +61,7 @@ class Runner:
         except Exception as e:  # onnxruntime's errors share no base class but Exception
             raise RewriteError(f"{label} does not load ({brief(e)})") from e
         self._types = {value.name: _numpy_type(value.type) for value in self._session.get_inputs()}
+        self._ranks = {value.name: len(value.shape) for value in self._session.get_inputs()}
 
     @property
     def input_names(self) -> list[str]:
@@ -75,8 +76,8 @@ class Runner:
     def run(self, feed: Feed, outputs: Sequence[str] | None = None) -> dict[str, Array]:
         """Run once.
 
-        An array of another type than the model declares is converted: the same numbers go in before and after a
-        pass that changes an input's type.
+        An array of another type than the model declares is converted, and one without dimensions becomes one of size 1
+        where the model wants that: the same numbers go in before and after a pass that changes an input's type or rank.
 
         Raises:
             InputError: An input is missing or unknown.
@@ -90,7 +91,10 @@ class Runner:
                 where=self._label,
                 remedy=f"give each sample the inputs {', '.join(self._types)}",
             )
-        ready = {name: np.asarray(feed[name]).astype(dtype, copy=False) for name, dtype in self._types.items()}
+        ready = {
+            name: with_rank(np.asarray(feed[name]).astype(dtype, copy=False), self._ranks[name])
+            for name, dtype in self._types.items()
+        }
         names = list(outputs) if outputs is not None else self.output_names
         try:
             values = self._session.run(names, ready)
@@ -98,6 +102,11 @@ class Runner:
             shapes = ", ".join(f"{name} {list(array.shape)}" for name, array in ready.items())
             raise RewriteError(f"{self._label} fails on inputs {shapes} ({brief(e)})") from e
         return dict(zip(names, values, strict=True))
+
+
+def with_rank(array: Array, rank: int) -> Array:
+    """A number without dimensions as ``[1]`` where one dimension is wanted; anything else as it is."""
+    return array.reshape(1) if array.ndim == 0 and rank == 1 else array
 
 
 def brief(error: BaseException, limit: int = 240) -> str:

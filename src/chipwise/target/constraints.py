@@ -30,6 +30,9 @@ class Constraints:
         control_flow: Whether If and Loop on data can be converted.
         explicit_epsilon: Whether LayerNormalization must carry its epsilon, although ONNX has a default.
         reshaped_attention: Whether queries and keys must come to an attention through a Reshape.
+        scalar_borders: Whether inputs and outputs may have no dimensions.
+        unused_outputs: Whether a node may have outputs that nobody reads, whatever it is and whichever they are.
+        refused_resize_modes: Values of Resize's ``mode`` that end the build.
         refused_input_dtypes: ONNX types of graph inputs that end the build.
         context_max_tokens: The longest context of the runtime for language models.
         context_multiple_tokens: What a context length must be a multiple of.
@@ -59,6 +62,9 @@ class Constraints:
     control_flow: Fact[bool] | None = None
     explicit_epsilon: Fact[bool] | None = None
     reshaped_attention: Fact[bool] | None = None
+    scalar_borders: Fact[bool] | None = None
+    unused_outputs: Fact[bool] | None = None
+    refused_resize_modes: Fact[tuple[str, ...]] | None = None
     refused_input_dtypes: Fact[tuple[str, ...]] | None = None
     context_max_tokens: Quantity | None = None
     context_multiple_tokens: Quantity | None = None
