@@ -25,6 +25,15 @@ def test_what_a_compiler_leaves_out_is_taken_off_and_said() -> None:
     ]
 
 
+def test_what_follows_from_constants_and_shapes_is_constant_too() -> None:
+    model = graph(
+        "g (float[2] x) => (float[2] y, float[1] k, int64[1] s)"
+        " { y = Relu(x) c = Constant<value_floats=[1.0]>() k = Identity(c) s = Shape(x) }"
+    )
+    assert [one.where for one in settle_borders(model)] == ["k", "s"]
+    assert [node.op_type for node in model.graph] == ["Relu"]
+
+
 def test_a_graph_that_computes_stays() -> None:
     model = graph("g (float[2] x) => (float[2] y) { y = Relu(x) }")
     assert settle_borders(model) == ()

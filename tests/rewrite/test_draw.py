@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chipwise.errors import RewriteError
+from chipwise.errors import GraphError
 from chipwise.rewrite.draw import draw_feeds, index_bound
 from tests.check.graphs import graph, with_initializers
 
@@ -60,5 +60,5 @@ def test_static_shapes_and_types_are_kept(shape: list[int], dtype: str) -> None:
 
 
 def test_what_cannot_be_drawn_is_said() -> None:
-    with pytest.raises(RewriteError, match="type STRING can be drawn"):
+    with pytest.raises(GraphError, match="type STRING can be drawn"):
         draw_feeds(graph("g (string[2] x) => (string[2] y) { y = Identity(x) }"))

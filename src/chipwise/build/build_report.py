@@ -168,8 +168,8 @@ def _first_not_run(found: DecoderResult | GraphResult) -> Iterator[NotRun]:
     if isinstance(candidate, CompiledGraph | CompiledDecoder):
         yield NotRun(
             f"run on {target.name}",
-            f"all figures here are those of {_TOOLKIT}'s simulator on this machine; `chipwise verify` of the bundle on "
-            "a board runs its self-test and measures there",
+            f"all figures here are those of {_TOOLKIT}'s simulator on this machine; `chipwise serve` of the bundle on "
+            "a board runs its self-test before anything else",
         )
     elif candidate.emulates:
         yield NotRun(

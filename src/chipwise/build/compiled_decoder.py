@@ -54,7 +54,7 @@ class CompiledPart:
         named = ", ".join(sorted({one.layer.op_type for one in self.placement.cpu_operators}))
         return (
             f"{npu}, {len(self.placement.cpu_operators)} on the CPU ({named}), "
-            f"which read and write {self.placement.crossing_bytes} bytes"
+            f"which read and write {self.placement.crossing_words()}"
         )
 
 

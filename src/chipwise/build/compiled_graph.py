@@ -67,4 +67,4 @@ class CompiledGraph:
         npu = f"{first.npu_operators} operators on the NPU in {first.npu_segments} segment(s)"
         if not first.cpu_operators:
             return f"{npu}, none on the CPU"
-        return f"{npu}, {len(first.cpu_operators)} on the CPU, which read and write {first.crossing_bytes} bytes"
+        return f"{npu}, {len(first.cpu_operators)} on the CPU, which read and write {first.crossing_words()}"

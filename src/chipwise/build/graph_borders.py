@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 import onnx_ir as ir
 
+from chipwise.check.foldable import foldable_nodes
 from chipwise.errors import GraphError
 from chipwise.report import Finding
+from chipwise.rewrite.edit import remove_unused
 
 
 def settle_borders(model: ir.Model) -> tuple[Finding, ...]:
@@ -16,7 +18,7 @@ def settle_borders(model: ir.Model) -> tuple[Finding, ...]:
     A compiled graph has none of them, whatever the file said: a bundle that names them cannot be fed on the board.
 
     1. An input that no node reads, now that shapes are fixed and constants folded.
-    2. An output that is an input or a weight as it is, or a constant.
+    2. An output that is an input as it is, or that depends on constants and shapes alone.
 
     Args:
         model: The graph after its rewrites.
@@ -25,7 +27,10 @@ def settle_borders(model: ir.Model) -> tuple[Finding, ...]:
         GraphError: Nothing is left to compute.
     """
     # Outputs first: an input that only went out as it came in is then read by nothing.
-    found = [*_outputs(model.graph), *_inputs(model.graph)]
+    found = [*_outputs(model)]
+    if found:
+        remove_unused(model)
+    found += _inputs(model.graph)
     if not model.graph.outputs or not model.graph.inputs:
         raise GraphError(
             "no output depends on an input, so there is nothing to compute", where=str(model.graph.name),
@@ -34,10 +39,12 @@ def settle_borders(model: ir.Model) -> tuple[Finding, ...]:
     return tuple(found)
 
 
-def _outputs(graph: ir.Graph) -> Iterator[Finding]:
+def _outputs(model: ir.Model) -> Iterator[Finding]:
+    graph = model.graph
+    folded = foldable_nodes(model)
     for value in list(graph.outputs):
         producer = value.producer()
-        if producer is not None and producer.op_type != "Constant":
+        if producer is not None and producer not in folded:
             continue
         graph.outputs.remove(value)
         constant = producer is not None or value.is_initializer()

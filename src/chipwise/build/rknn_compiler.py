@@ -30,12 +30,12 @@ from chipwise.toolchain.placement import findings_of, placements_of
 from chipwise.toolchain.rknn_accuracy import RknnLayerError, read_accuracy
 from chipwise.toolchain.rknn_build import ANALYSIS, MODEL, OUTPUTS, WEIGHTLESS, rknn_build_job
 from chipwise.toolchain.rknn_log import read_rknn_log
+from chipwise.toolchain.rknn_remedies import remedy_for
 
 _FLOAT = "fp16"
 _QUANTIZED = frozenset({"w8a8", "w8a16", "w4a16"})
 # A language model of 135 million parameters takes 5 minutes.
 _TIMEOUT_S = 4 * 3600.0
-_REMEDY = "write what it names in another form, try another --recipe, or measure the chip's arithmetic with --emulate"
 _INFERENCE = re.compile(r"inference (\d{1,9})/(\d{1,9})")
 
 
@@ -87,7 +87,9 @@ class RknnCompiler:
                 made = self._read(result, graph, attempt, len(samples.held_out))
                 shutil.rmtree(result.folder, ignore_errors=True)
         except ToolchainError as e:
-            raise ToolchainError(e.what, where=e.where, remedy=e.remedy or _REMEDY, log_tail=e.log_tail) from e
+            raise ToolchainError(
+                e.what, where=e.where, remedy=e.remedy or remedy_for(e.what), log_tail=e.log_tail
+            ) from e
         return made
 
     def _read(self, result: JobResult, graph: ir.Graph, attempt: Attempt, n: int) -> CompiledGraph:
@@ -100,7 +102,7 @@ class RknnCompiler:
         return CompiledGraph(
             path=path,
             source=attempt.graph.path,
-            file=self._file(path),
+            file=self._file(path, graph),
             outputs=outputs,
             placements=placements_of(log),
             findings=findings_of(log),
@@ -109,8 +111,13 @@ class RknnCompiler:
             losses=_losses(result),
         )
 
-    def _file(self, path: Path) -> RknnFile:
+    def _file(self, path: Path, graph: ir.Graph) -> RknnFile:
         file = read_rknn_file(path)
+        # What it left out could not be fed on the board.
+        for kind, ours, theirs in (("inputs", graph.inputs, file.inputs), ("outputs", graph.outputs, file.outputs)):
+            if len(ours) != len(theirs):
+                found = ", ".join(tensor.name for tensor in theirs) or "none"
+                raise self._error(f"the compiled file has the {kind} {found}, the graph has {len(ours)}")
         if self.target.chip.name not in file.targets:
             raise self._error(f"the compiled file is for {', '.join(file.targets) or 'no chip'}")
         return file

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from chipwise.check.symbolic import dim_symbols, input_dim_size
-from chipwise.errors import RewriteError
+from chipwise.errors import GraphError, RewriteError
 from chipwise.rewrite.pass_ import Feed
 
 # Sizes for dimensions that are not given: a batch of one, and a length that no common size divides by accident.
@@ -44,7 +44,8 @@ def draw_feeds(model: ir.Model, dims: Mapping[str, int] | None = None, *, seed: 
         n: How many.
 
     Raises:
-        RewriteError: An input's rank or type is unknown, or of a type that cannot be drawn.
+        GraphError: An input is of a type that cannot be drawn.
+        RewriteError: An input's rank is unknown.
     """
     rng = np.random.default_rng(seed)
     inputs = [value for value in model.graph.inputs if value.name not in model.graph.initializers]
@@ -63,10 +64,10 @@ def _draw(value: ir.Value, dims: dict[str, int], rng: np.random.Generator) -> np
         return rng.random(shape) < 0.5
     if dtype in (ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16):
         return rng.standard_normal(shape).astype(dtype.numpy())
-    raise RewriteError(
-        f"no input of type {dtype.name if dtype else 'unknown'} can be drawn",
+    raise GraphError(
+        f"no input of type {dtype.name if dtype else 'unknown'} can be drawn, and no chip takes one",
         where=str(value.name),
-        remedy="give real inputs",
+        remedy="export the model with inputs of numbers: texts become tokens, and tokens numbers, outside the graph",
     )
 
 

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from chipwise.report import Finding
-from chipwise.toolchain.rknn_findings import find
+from chipwise.toolchain.rknn_findings import BORDERS, find
 from chipwise.toolchain.rknn_log import RknnGraph, RknnLayer, RknnLog, Unit
 
-_BORDERS = {"InputOperator", "OutputOperator"}
 _BITS = {
     "INT4": 4, "INT8": 8, "UINT8": 8, "BOOL": 8, "INT16": 16, "FLOAT16": 16, "INT32": 32, "FLOAT": 32, "INT64": 64,
 }  # fmt: skip
@@ -91,6 +90,13 @@ class Placement:
         """
         return sum(operator.crossing_bytes or 0 for operator in self.cpu_operators)
 
+    def crossing_words(self) -> str:
+        """``crossing_bytes`` in words, with what is not known of it."""
+        unknown = sum(operator.crossing_bytes is None for operator in self.cpu_operators)
+        return (
+            f"at least {self.crossing_bytes} bytes ({unknown} unknown)" if unknown else f"{self.crossing_bytes} bytes"
+        )
+
 
 def placements_of(log: RknnLog) -> tuple[Placement, ...]:
     """The placement of each graph of a build; see `findings_of` for whether they can be believed."""
@@ -113,7 +119,7 @@ def findings_of(log: RknnLog) -> tuple[Finding, ...]:
 
 
 def _placement(graph: RknnGraph) -> Placement:
-    layers = [layer for layer in graph.layers if layer.op_type not in _BORDERS]
+    layers = [layer for layer in graph.layers if layer.op_type not in BORDERS]
     segments = tuple(Segment(unit, tuple(group)) for unit, group in groupby(layers, key=lambda layer: layer.unit))
     on_cpu = tuple(
         CpuOperator(layer, _read_bytes(graph, layer), _written_bytes(layer)) for layer in layers if layer.unit != "NPU"

@@ -8,6 +8,9 @@ from collections.abc import Iterator, Sequence
 from chipwise.report import Finding, Severity
 from chipwise.toolchain.rknn_log import RknnLayer, RknnLog, RknnMessage
 
+BORDERS = frozenset({"InputOperator", "OutputOperator"})
+"""Rows of the table that stand for inputs and outputs."""
+
 # By operator: what was seen to run on the NPU in its place, or why it is best left where it is.
 _CUT = "keep it on the CPU on purpose: cut it off the graph and run it on the graph's"
 _REMEDIES = {
@@ -52,10 +55,29 @@ def find(log: RknnLog, on_cpu: Sequence[tuple[RknnLayer, int | None]]) -> Iterat
         elif message.level == "E":
             # The toolkit's methods say E and fail; the native compiler says E on builds that are good.
             yield _error(message, "error" if message.source != "RKNN" or not log.complete else "warning")
+    if log.complete and not any(layer.unit == "NPU" and layer.op_type not in BORDERS for layer in _layers(log)):
+        yield _nothing_on_npu(log)
     refused = {op_type for _, op_type in log.not_lowered}
     for layer, crossing_bytes in on_cpu:
         if layer.op_type not in refused:
             yield _on_cpu(layer, crossing_bytes)
+
+
+def _layers(log: RknnLog) -> Iterator[RknnLayer]:
+    return (layer for graph in log.graphs for layer in graph.layers)
+
+
+def _nothing_on_npu(log: RknnLog) -> Finding:
+    kinds = sorted({layer.op_type for layer in _layers(log)} - BORDERS)
+    return Finding(
+        rule="rknn_nothing_on_npu",
+        severity="warning",
+        where=", ".join(kinds[:4]),
+        measured="0 operators on the NPU",
+        limit="the model's work",
+        message="all of it runs on the CPU: this file gains nothing from the chip",
+        remedy="run the ONNX graph with --target host on the board's CPU, or write it with operators of the NPU",
+    )
 
 
 def _no_table(log: RknnLog) -> Finding:

@@ -7,6 +7,7 @@ from chipwise.check.rules.operators import (
     custom_operators,
     matmul_length,
     placement,
+    resize_mode,
     unknown_placement,
     unsupported_operators,
     wide_output,
@@ -94,3 +95,15 @@ def test_the_models_own_functions_are_no_custom_operators() -> None:
     body = f"g (float[2] x) => (float[2] y) {{ y = own.Twice(x) }}\n{function}"
     model = ir.from_proto(proto(body, imports=', "own": 1'))
     assert list(custom_operators(given_graph(model, target()))) == []
+
+
+def test_a_resize_that_the_toolchain_does_not_survive() -> None:
+    body = (
+        "g (float[1,2,4,4] x) => (float[1,2,8,8] y)"
+        ' { s = Constant<value_floats=[1.0,1.0,2.0,2.0]>() y = Resize<mode="cubic">(x, , s) }'
+    )
+    on = target(refused_resize_modes=fact(("cubic",)))
+    (one,) = resize_mode(given_graph(graph(body), on))
+    assert (one.severity, one.measured, one.limit) == ("error", "mode cubic", "not cubic")
+    assert list(resize_mode(given_graph(graph(body.replace("cubic", "linear")), on))) == []
+    assert list(resize_mode(given_graph(graph(body), target()))) == []

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from chipwise.check.rules.shapes import dim_limits, softmax_area, static_shapes
+from chipwise.check.rules.shapes import dim_limits, softmax_area, static_shapes, zero_sizes
 from tests.check.graphs import fact, given_graph, graph, q, target
 
 DYNAMIC = "g (float[B,S] x, float[B,past + S] z) => (float[B,S] y) { y = Relu(x) }"
@@ -57,3 +57,11 @@ def test_softmax_area() -> None:
     (one,) = softmax_area(given_graph(graph(body.format(8, 8)), on))
     assert one.measured == "8 x 8"
     assert list(softmax_area(given_graph(graph(body.format(7, 7)), on))) == []
+
+
+def test_an_input_without_values() -> None:
+    body = "g (float[1,4] x, float[1,0] past) => (float[1,4] y) { y = Concat<axis=1>(x, past) }"
+    (one,) = zero_sizes(given_graph(graph(body), target()))
+    assert (one.severity, one.where, one.measured) == ("error", "past", "[1, 0]")
+    assert list(zero_sizes(given_graph(graph(body.replace("1,0", "1,2")), target()))) == []
+    assert list(zero_sizes(given_graph(graph(body), target(kind="cpu")))) == []

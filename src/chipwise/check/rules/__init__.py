@@ -14,14 +14,16 @@ from chipwise.check.rules.operators import (
     custom_operators,
     matmul_length,
     placement,
+    resize_mode,
     unknown_placement,
     unsupported_operators,
     wide_output,
 )
 from chipwise.check.rules.opset import opset
 from chipwise.check.rules.schemes import recipe_not_built, scheme, scheme_channels
-from chipwise.check.rules.shapes import dim_limits, softmax_area, static_shapes
+from chipwise.check.rules.shapes import dim_limits, softmax_area, static_shapes, zero_sizes
 from chipwise.check.rules.types import complex_numbers, input_types, int64_arithmetic, stored_floats
+from chipwise.check.rules.values import float16_range, weights_not_finite
 
 RULES: tuple[Rule, ...] = (
     scheme,
@@ -33,10 +35,12 @@ RULES: tuple[Rule, ...] = (
     context_of_target,
     opset,
     static_shapes,
+    zero_sizes,
     control_flow,
     custom_operators,
     external_data,
     unsupported_operators,
+    resize_mode,
     placement,
     unknown_placement,
     wide_output,
@@ -48,6 +52,8 @@ RULES: tuple[Rule, ...] = (
     int64_arithmetic,
     stored_floats,
     complex_numbers,
+    weights_not_finite,
+    float16_range,
     mask_range,
     epsilon,
 )

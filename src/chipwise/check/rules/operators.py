@@ -98,6 +98,25 @@ def _crossing(count: PlacementCount) -> str:
 
 
 @rule
+def resize_mode(given: CheckInput) -> Iterator[Hit]:
+    """A Resize interpolates in a way that the target's toolchain does not survive.
+
+    Why: rknn-toolkit2 ends with a segmentation fault on a cubic one, and names nothing.
+
+    Limit: `refused_resize_modes` of the target, from its toolchain.
+
+    Remedy: Export the model with a linear or nearest Resize, or resize on the CPU outside the graph.
+    """
+    refused = given.limits.refused_resize_modes
+    if refused is None:
+        return
+    for node in given.nodes:
+        mode = node.attributes.get("mode") if node.op_type == "Resize" and not node.domain else None
+        if mode is not None and mode.as_string() in refused.value:
+            yield Hit("error", label(node), f"mode {mode.as_string()}", f"not {', '.join(refused.value)}")
+
+
+@rule
 def wide_output(given: CheckInput) -> Iterator[Hit]:
     """An output layer has more columns than the accelerator hands out row by row.
 

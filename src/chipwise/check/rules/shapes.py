@@ -40,6 +40,25 @@ def static_shapes(given: CheckInput) -> Iterator[Hit]:
 
 
 @rule
+def zero_sizes(given: CheckInput) -> Iterator[Hit]:
+    """An input holds no values at all.
+
+    Why: A compiled graph cannot be fed with it (rknn-toolkit2 builds, and its runtime ends with "Size of inputs[1] is
+    invalid!"); exports of decoders have such an input for a past of no tokens.
+
+    Limit: At least one value.
+
+    Remedy: Export the model without that input, or with a past of the length it shall have.
+    """
+    if given.graph is None or not given.has_accelerator:
+        return
+    for value in _fed(given.graph):
+        shape = static_shape(value, given.dims)
+        if shape is not None and 0 in shape:
+            yield Hit("error", str(value.name), f"{list(shape)}", "no size of 0")
+
+
+@rule
 def dim_limits(given: CheckInput) -> Iterator[Hit]:
     """A tensor's rank or a dimension is outside what the accelerator takes.
 
