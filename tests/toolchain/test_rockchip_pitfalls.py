@@ -16,6 +16,7 @@ import onnx_ir as ir
 import pytest
 
 from chipwise.build import BuildOptions, BuildResult, build
+from chipwise.bundle import open_bundle
 from chipwise.check.run import check
 from chipwise.cli.main import main
 from chipwise.target.catalog import load_target
@@ -34,6 +35,18 @@ PAIRED = (
     " ua = Unsqueeze(a, last) ub = Unsqueeze(b, last) ab = Concat<axis=-1>(ua, ub)"
     " whole = Constant<value_ints=[1,8,2,32]>() y = Reshape(ab, whole) }"
 )
+
+
+def _filled(name: str, *sizes: int) -> str:
+    """Nodes that make a constant of small numbers which differ."""
+    shape, count = ", ".join(map(str, sizes)), int(np.prod(sizes))
+    return (
+        f"z{name} = Constant<value_int=0>() o{name} = Constant<value_int=1>() n{name} = Constant<value_int={count}>()"
+        f" i{name} = Range(z{name}, n{name}, o{name}) f{name} = Cast<to=1>(i{name}) p{name} = Sin(f{name})"
+        f" q{name} = Constant<value_float=0.1>() m{name} = Mul(p{name}, q{name})"
+        f" d{name} = Constant<value_ints=[{shape}]>() {name} = Reshape(m{name}, d{name})"
+    )
+
 
 # What fails without us: the graph, its opset, sizes of its dimensions, and the operators left to the CPU.
 CASES: dict[str, tuple[str, int, dict[str, int], set[str]]] = {
@@ -99,6 +112,39 @@ CASES: dict[str, tuple[str, int, dict[str, int], set[str]]] = {
         {},
         {"Add", "Cast", "Mul", "Reshape"},
     ),
+    "the last state of a GRU alone": (
+        f"g (float[5,1,64] x) => (float[1,1,32] h) {{ {_filled('w', 1, 96, 64)} {_filled('r', 1, 96, 32)}"
+        " s, h = GRU<hidden_size=32>(x, w, r) }",
+        17,
+        {},
+        set(),
+    ),
+    "the last cell of an LSTM beside its steps": (
+        f"g (float[5,1,64] x) => (float[5,1,1,32] s, float[1,1,32] c) {{ {_filled('w', 1, 128, 64)}"
+        f" {_filled('r', 1, 128, 32)} s, h, c = LSTM<hidden_size=32>(x, w, r) }}",
+        17,
+        {},
+        set(),
+    ),
+    "an input and an output without dimensions": (
+        "g (float[1,64] x, float t) => (float[1,64] y, float m) { y = Mul(x, t) m = ReduceMax<keepdims=0>(y) }",
+        17,
+        {},
+        set(),
+    ),
+    "borders that no compiler keeps": (
+        "g (float[1,64] x, float[1,4] gone) => (float[1,64] y, float[1,64] x, float[1] k)"
+        " { y = Relu(x) c = Constant<value_floats=[1.0]>() k = Identity(c) }",
+        17,
+        {},
+        set(),
+    ),
+    "indices beside their values": (
+        "g (float[1,64] x) => (float[1,3] v, int64[1,3] i) { k = Constant<value_ints=[3]>() v, i = TopK(x, k) }",
+        17,
+        {},
+        {"Reshape", "TopK"},
+    ),
 }
 
 
@@ -133,6 +179,30 @@ REFUSED: dict[str, tuple[str, int, str, str]] = {
     ),
     "an operator without an implementation": (
         "g (float[1,4,4] x) => (float[1] y) { y = Det(x) }", 17, "", r"Det y: .*runs an operator on no unit",
+    ),
+    "a cubic resize": (
+        "g (float[1,2,4,4] x) => (float[1,2,8,8] y) { s = Constant<value_floats=[1.0,1.0,2.0,2.0]>()"
+        ' y = Resize<mode="cubic">(x, , s) }',
+        17, "", r"Resize y: .*does not survive.*linear or nearest",
+    ),
+    "an input of texts": (
+        "g (string[1] x) => (string[1] y) { y = Identity(x) }",
+        17, "", r"x: no input of type STRING.*no chip takes one",
+    ),
+    "an input without values": (
+        "g (float[1,4] x, float[1,0] past) => (float[1,4] y) { y = Concat<axis=1>(past, x) }",
+        17, "", r"past: .*holds no values",
+    ),
+    "nothing to compute": (
+        "g (float[1] x) => (float[1] k) { k = Constant<value_floats=[1.0]>() }",
+        17, "", r"no output depends on an input",
+    ),
+    "types that contradict each other": (
+        "g (float[1,4] x, int64[1,4] z) => (float[1,4] y) { y = Mul(x, z) }", 17, "", r"m\.onnx: the graph as it came",
+    ),
+    "only zeros": (
+        "g (float[1,4] x) => (float[1,4] y) { k = Constant<value_float=0.0>() y = Mul(x, k) }",
+        17, "", r"every output is zero",
     ),
     "a custom operator": (
         "g (float[1,4] x) => (float[1,4] y) { y = own.Thing(x) }", 17, ', "own": 1', r"own\.Thing: .*outside the ONNX",
@@ -171,6 +241,21 @@ def test_refused_in_one_line_before_the_toolkit_starts(
     body, opset, imports, line = REFUSED[name]
     onnx.save(proto(body, opset, imports), tmp_path / "m.onnx")
     assert re.search(line, _refusal(tmp_path / "m.onnx", capsys))
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("toolkit")
+@pytest.mark.parametrize("rate", [16000, 8000])
+def test_a_branch_chosen_by_a_number_that_is_given_once(rate: int, tmp_path: Path) -> None:
+    """As Silero takes its sample rate: the input is gone from the bundle, and one branch is compiled."""
+    body = (
+        "g (float[1,64] x, int64 sr) => (float[1,64] y) { k = Constant<value_int=16000>() c = Equal(sr, k)"
+        f" y = If(c) {BRANCHES} }}"
+    )
+    onnx.save(proto(body), tmp_path / "m.onnx")
+    result = _build(tmp_path / "m.onnx", tmp_path / "b", fixed={"sr": rate})
+    assert result.passed
+    assert list(open_bundle(tmp_path / "b").manifest.model.config["inputs"]) == ["x"]
 
 
 def test_complex_numbers_are_refused_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
