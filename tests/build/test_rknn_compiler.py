@@ -90,7 +90,7 @@ def test_float16_is_built_without_calibration(files: Path, tmp_path: Path, toolk
     assert fake_rknn.seen(folder)["count"] == {"inputs": 6}
 
 
-@pytest.mark.parametrize("faults", [{"noise": 1.0}, {"gain": -1.0}, {"gain": 0.0}, {"nan": 1}])
+@pytest.mark.parametrize("faults", [{"noise": 1.0}, {"gain": -1.0}, {"gain": 0.5}, {"gain": 0.0}, {"nan": 1}])
 def test_a_simulator_that_disagrees_fails_the_gate(
     faults: dict[str, float], files: Path, tmp_path: Path, toolkit: Any
 ) -> None:
@@ -102,7 +102,7 @@ def test_a_simulator_that_disagrees_fails_the_gate(
     assert result.bundle.name == "b.failed"
     assert open_bundle(result.bundle).manifest.engine.name == "rknn"
     failed = {verdict.metric for verdict in result.report.verdicts if not verdict.passed}
-    assert {"output_cosine", "channel_cosine"} & failed
+    assert {"output_cosine", "channel_cosine", "gain_error"} & failed
 
 
 def test_samples_of_another_domain_are_a_finding(files: Path, tmp_path: Path, toolkit: Any) -> None:

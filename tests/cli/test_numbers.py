@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from chipwise.cli.main import main
-from chipwise.cli.numbers import dimensions
+from chipwise.cli.numbers import dimensions, fixed_values
 from chipwise.errors import InputError
 
 
@@ -43,3 +43,17 @@ def test_absurd_numbers(
     assert err.startswith("error: Invalid value for ")
     assert err.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_an_input_has_for_good() -> None:
+    assert fixed_values(["sr=16000", "a=b=-0.5"]) == {"sr": 16000.0, "a=b": -0.5}
+    for text in ("sr", "sr=", "=1", "sr=nan", "sr=inf", "sr=1x"):
+        with pytest.raises(InputError, match="gives no input a value; write it like --fix sr=16000"):
+            fixed_values([text])
+
+
+def test_nothing_is_given_twice() -> None:
+    with pytest.raises(InputError, match="--dim: H is given twice; a file has one size of each"):
+        dimensions(["H=32", "H=64"])
+    with pytest.raises(InputError, match="--fix: sr is given twice"):
+        fixed_values(["sr=16000", "sr=8000"])

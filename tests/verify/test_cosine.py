@@ -71,3 +71,13 @@ def test_leading_axes_are_tokens() -> None:
     one.add(values, values[::-1])
     other.add(values.reshape(6, 4), values[::-1].reshape(6, 4))
     np.testing.assert_array_equal(one.channels(), other.channels())
+
+
+def test_a_gain_is_seen_where_the_cosine_is_blind() -> None:
+    values = np.arange(1.0, 7.0).reshape(3, 2)
+    total, dead, made_up = ChannelCosine(2), ChannelCosine(2), ChannelCosine(2)
+    total.add(values, values / 2)
+    assert (total.whole(), total.gain()) == (pytest.approx(1.0), pytest.approx(0.5))
+    dead.add(values * 0, values * 0)
+    made_up.add(values * 0, values)
+    assert (dead.gain(), made_up.gain()) == (1.0, math.inf)

@@ -28,11 +28,13 @@ class ComparedOutputs:
         outputs: Cosines of each output of floating-point numbers.
         equal: Share of equal values of each other output: an index or a flag is right or wrong, and has no direction.
         nonfinite: Samples that gave a NaN or infinity.
+        gains: By what factor each output of floating-point numbers follows the float graph's; a cosine is blind to it.
     """
 
     outputs: tuple[LayerCosine, ...]
     equal: Mapping[str, float]
     nonfinite: int
+    gains: Mapping[str, float]
 
 
 def compare_outputs(
@@ -64,7 +66,8 @@ def compare_outputs(
     finally:
         ours.close()
     shares = {name: same / of if of else 1.0 for name, (same, of) in equal.items()}
-    return ComparedOutputs(tuple(total.result(name) for name, total in sums.items()), shares, nonfinite)
+    gains = {name: total.gain() for name, total in sums.items()}
+    return ComparedOutputs(tuple(total.result(name) for name, total in sums.items()), shares, nonfinite, gains)
 
 
 def add_floats(sums: dict[str, ChannelCosine], one: Mapping[str, Any], other: Mapping[str, Any]) -> None:

@@ -47,7 +47,7 @@ def judge_compiled(
     found = compare_outputs(reference, compiled.samples(), samples.held_out, threads, progress)
     foreseen = () if ranges is None else ranges.findings(samples.held_out[:RANGE_SAMPLES], threads=threads)
     verdicts = (
-        *judge_graph(found.outputs, found.nonfinite, thresholds, found.equal),
+        *judge_graph(found, thresholds),
         Verdict.judge("compiler_errors", compiled.errors, 0, "max"),
     )
     findings = (*compiled.findings, *foreseen)

@@ -102,7 +102,7 @@ def run_graph_trial(
         layers = _layers(reference, candidate, samples.held_out[:_LAYER_SAMPLES], threads)
         if candidate.ranges is not None and candidate.ranges.ranges:
             findings = candidate.ranges.findings(samples.held_out[:RANGE_SAMPLES], threads=threads)
-    verdicts = judge_graph(found.outputs, found.nonfinite, thresholds, found.equal)
+    verdicts = judge_graph(found, thresholds)
     return GraphTrial(recipe, candidate, found.outputs, layers, len(samples.held_out), verdicts, findings, found.equal)
 
 

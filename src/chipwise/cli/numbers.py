@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import click
 
@@ -25,7 +25,7 @@ def dimensions(texts: Sequence[str]) -> dict[str, int]:
     Raises:
         InputError: A text is not of that form, or its size is no tensor's.
     """
-    sizes = {}
+    sizes: dict[str, int] = {}
     for text in texts:
         name, _, size = text.rpartition("=")
         if not name or not size.isdecimal() or not 1 <= int(size[:20]) <= _MOST_TOKENS:
@@ -33,6 +33,7 @@ def dimensions(texts: Sequence[str]) -> dict[str, int]:
                 f"{text[:80]!r} is no dimension", where="--dim",
                 remedy=f"write it like --dim sequence=128, from 1 to {_MOST_TOKENS}",
             )  # fmt: skip
+        _refuse_twice(name, sizes, "--dim", "a file has one size of each; build once for every size")
         sizes[name] = int(size)
     return sizes
 
@@ -43,7 +44,7 @@ def fixed_values(texts: Sequence[str]) -> dict[str, float]:
     Raises:
         InputError: A text is not of that form, or its value is no finite number.
     """
-    values = {}
+    values: dict[str, float] = {}
     for text in texts:
         name, _, number = text.rpartition("=")
         try:
@@ -54,5 +55,11 @@ def fixed_values(texts: Sequence[str]) -> dict[str, float]:
             raise InputError(
                 f"{text[:80]!r} gives no input a value", where="--fix", remedy="write it like --fix sr=16000"
             )
+        _refuse_twice(name, values, "--fix", "give it one value; build once for every value")
         values[name] = value
     return values
+
+
+def _refuse_twice(name: str, given: Mapping[str, object], option: str, remedy: str) -> None:
+    if name in given:
+        raise InputError(f"{name} is given twice", where=option, remedy=remedy)

@@ -78,6 +78,9 @@ METRICS = {
         "Channel cosine", "The same a channel at a time: what the cosine of the whole hides.", "count"
     ),
     "samples_nonfinite": MetricWords("Samples with NaN or infinity", "An output holds a value that is none.", "count"),
+    "gain_error": MetricWords(
+        "Gain error", "How far the factor by which the worst output follows the float graph's is from 1.", "share"
+    ),
     "values_equal": MetricWords(
         "Integers equal", "Share of equal values in the worst output of indices or flags.", "share"
     ),

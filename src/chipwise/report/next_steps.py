@@ -16,7 +16,15 @@ MAX_STEPS = 6
 _LABELS = {metric: label for metric, label, _ in DIMENSIONS.values()}
 _WIDER = {"w4a16_g64": "w4a16", "w4a16": "w8a16", "w8a8": "w8a16", "w4a8": "w8a8", "w8a16": "fp32"}
 _DRIFT = frozenset(
-    {"kl_mean_nats", "top1_agreement", "perplexity_ratio", "channel_cosine", "output_cosine", "values_equal"}
+    {
+        "kl_mean_nats",
+        "top1_agreement",
+        "perplexity_ratio",
+        "channel_cosine",
+        "output_cosine",
+        "values_equal",
+        "gain_error",
+    }
 )
 
 

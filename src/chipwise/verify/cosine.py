@@ -48,6 +48,16 @@ class ChannelCosine:
         """Cosine of all values taken as one vector."""
         return float(_cosine(self._dot.sum(), self._reference.sum(), self._candidate.sum()))
 
+    def gain(self) -> float:
+        """By what factor the candidate's values follow the reference's, of all taken as one vector (least squares).
+
+        A cosine is blind to it: a candidate of half of every value has cosine 1. 1.0 where both are zero throughout.
+        """
+        reference, dot = float(self._reference.sum()), float(self._dot.sum())
+        if reference:
+            return dot / reference
+        return 1.0 if not self._candidate.sum() else float("inf")
+
     def result(self, name: str) -> LayerCosine:
         """The line of a report. A channel that is not finite makes mean and min NaN and is the worst."""
         channels = self.channels()
