@@ -25,7 +25,7 @@ from chipwise.engine.isolated import IsolatedSession, Isolation
 from chipwise.engine.isolated.backoff import BackoffRules
 from chipwise.engine.llamacpp.binding import load_binding
 from chipwise.model.importer import load_model
-from chipwise.serve.server import open_model
+from chipwise.serve.open_model import open_model
 from chipwise.target import load_target
 from tests.engine.llamacpp.conftest import load_fake
 from tests.engine.llamacpp.gguf_models import Kind, byte_gguf, home_agent_gguf

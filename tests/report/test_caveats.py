@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from chipwise.report import Verdict
+from chipwise.report import Finding, Verdict
 from chipwise.report.caveats import FEW_CASES, caveats
 from chipwise.report.html import render_html
 from chipwise.report.quality import CaseResult, DimensionScore, Quality
@@ -27,6 +27,14 @@ def _said(quality: Quality | None, emulates: str | None = None) -> str:
 def test_what_was_scored_on_enough_cases_needs_no_caveat() -> None:
     assert _said(Quality((CASE,) * FEW_CASES, answer=summary(100, 0.1), matrix=SCORED)) == ""
     assert _said(None) == ""
+
+
+def test_what_a_passed_gate_does_not_tell_is_told() -> None:
+    finding = Finding(
+        "rknn_nothing_on_npu", "warning", "GridSample", "0", "the work", "all of it runs on the CPU", "none"
+    )
+    (said,) = caveats(replace(BARE, findings=(finding, replace(finding, rule="rknn_cpu_operator"))))
+    assert said == "All of it runs on the CPU."
 
 
 def test_drift_alone_is_not_the_task() -> None:

@@ -36,6 +36,7 @@ _FLOAT = "fp16"
 _QUANTIZED = frozenset({"w8a8", "w8a16", "w4a16"})
 # A language model of 135 million parameters takes 5 minutes.
 _TIMEOUT_S = 4 * 3600.0
+_REMEDY = "write what it names in another form, try another --recipe, or measure the chip's arithmetic with --emulate"
 _INFERENCE = re.compile(r"inference (\d{1,9})/(\d{1,9})")
 
 
@@ -88,7 +89,7 @@ class RknnCompiler:
                 shutil.rmtree(result.folder, ignore_errors=True)
         except ToolchainError as e:
             raise ToolchainError(
-                e.what, where=e.where, remedy=e.remedy or remedy_for(e.what), log_tail=e.log_tail
+                e.what, where=e.where, remedy=e.remedy or remedy_for(e.what, _REMEDY), log_tail=e.log_tail
             ) from e
         return made
 

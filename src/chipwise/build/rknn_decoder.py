@@ -35,6 +35,7 @@ from chipwise.toolchain import Environment, LiveJob, open_job
 from chipwise.toolchain.placement import findings_of, placements_of
 from chipwise.toolchain.rknn_build import MODEL, WEIGHTLESS, rknn_live_job
 from chipwise.toolchain.rknn_log import read_rknn_log
+from chipwise.toolchain.rknn_remedies import remedy_for
 
 # A language model of 135 million parameters takes 5 minutes a graph.
 _TIMEOUT_S = 4 * 3600.0
@@ -204,7 +205,9 @@ class RknnDecoderGraphs:
             live = self.stack.enter_context(open_job(self.environment, job, keep=self.folder))
             return self._read(stem, source, live)
         except ToolchainError as e:
-            raise ToolchainError(e.what, where=e.where, remedy=e.remedy or _REMEDY, log_tail=e.log_tail) from e
+            raise ToolchainError(
+                e.what, where=e.where, remedy=e.remedy or remedy_for(e.what, _REMEDY), log_tail=e.log_tail
+            ) from e
 
     def _read(self, stem: str, source: Path, live: LiveJob) -> CompiledPart:
         result = live.result

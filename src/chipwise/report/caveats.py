@@ -13,6 +13,9 @@ FEW_CASES = 20
 """One case of fewer is more than 5 % of them: no threshold on shares means much."""
 
 
+# Findings without which a passed gate reads as more than it is.
+_TOLD = frozenset({"input_left_out", "output_left_out", "rknn_nothing_on_npu"})
+
 USUAL_CERTAINTY = 0.95
 """What a gate asks of a verdict unless the user lowers it."""
 
@@ -26,6 +29,7 @@ def _caveats(report: Report) -> Iterator[str]:
     if report.emulates:
         yield f"Emulated: {report.emulates}'s arithmetic was computed on this machine, nothing ran on the chip."
         yield _trust(report)
+    yield from (f"{one.message[:1].upper()}{one.message[1:]}." for one in report.findings if one.rule in _TOLD)
     quality = report.quality
     if quality is None:
         yield from _few(report.samples or 0, "sample")

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import re
 
-_ANOTHER_FORM = (
-    "write what it names in another form, try another --recipe, or measure the chip's arithmetic with --emulate"
-)
-
 # Each was seen with version 2.5.0.
 _REMEDIES = (
     (r"(?:ModuleNotFound|Import)Error|cannot open shared object|No such file or directory: '\S*/bin/python",
@@ -25,6 +21,6 @@ _REMEDIES = (
 )  # fmt: skip
 
 
-def remedy_for(what: str) -> str:
-    """The remedy for a failed job, from the text of its error."""
-    return next((remedy for pattern, remedy in _REMEDIES if re.search(pattern, what)), _ANOTHER_FORM)
+def remedy_for(what: str, otherwise: str) -> str:
+    """The remedy for a failed job, from the text of its error; ``otherwise`` for one that is not known."""
+    return next((remedy for pattern, remedy in _REMEDIES if re.search(pattern, what)), otherwise)
