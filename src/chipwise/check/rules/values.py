@@ -10,6 +10,7 @@ import onnx_ir as ir
 from chipwise.check.check_input import CheckInput, label
 from chipwise.check.constants import constant_tensor
 from chipwise.check.rule import Hit, rule
+from chipwise.check.rules.external_data import is_there
 
 _LARGEST = 65504.0
 # Half of the smallest subnormal number: what lies below becomes 0.
@@ -66,6 +67,8 @@ def _factors(given: CheckInput) -> Iterator[tuple[ir.Node, str, float, float]]:
             if value is None or tensor is None or value in seen or tensor.dtype not in _FLOATS or not tensor.size:
                 continue
             seen.add(value)
+            if not is_there(tensor):  # which is said by a rule of its own
+                continue
             low, high = _ends(tensor)
             yield node, str(value.name), low, high
 
