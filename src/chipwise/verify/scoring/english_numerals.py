@@ -31,7 +31,7 @@ _RUN = re.compile(
 )
 _ANY = re.compile(_WORD, re.IGNORECASE)
 _SCALED = re.compile(
-    r"(?<![\w.,-])(\d{1,12}(?:\.\d{1,12})?)\s+(hundred|thousand|million|billion)(?![A-Za-z-])", re.IGNORECASE
+    r"(?<![A-Za-z0-9_.,-])(\d{1,12}(?:\.\d{1,12})?)\s+(hundred|thousand|million|billion)(?![A-Za-z-])", re.IGNORECASE
 )
 
 

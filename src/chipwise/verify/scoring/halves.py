@@ -25,14 +25,20 @@ _WORDS = {
 _AN = {"a": "1", "an": "1"}
 _UNIT_EN = r"hours?|minutes?|days?|kilomet(?:er|re)s?|met(?:er|re)s?|lit(?:er|re)s?|kilos?|kilograms?|km|kg|degrees?"
 _COUNT_EN = "|".join(["[0-9]{1,6}", *_WORDS])
-_AND_HALF = re.compile(rf"(?<![\w.,/-])({_COUNT_EN})\s(?:and\s)?a\shalf\s({_UNIT_EN})(?![\w-])", re.IGNORECASE)
-_UNIT_AND_HALF = re.compile(rf"(?<![\w.,/-])({_COUNT_EN}|an?)\s({_UNIT_EN})\sand\sa\shalf(?![\w-])", re.IGNORECASE)
+_AND_HALF = re.compile(
+    rf"(?<![A-Za-z0-9_.,/-])({_COUNT_EN})\s(?:and\s)?a\shalf\s({_UNIT_EN})(?![A-Za-z0-9_-])", re.IGNORECASE
+)
+_UNIT_AND_HALF = re.compile(
+    rf"(?<![A-Za-z0-9_.,/-])({_COUNT_EN}|an?)\s({_UNIT_EN})\sand\sa\shalf(?![A-Za-z0-9_-])", re.IGNORECASE
+)
 _HALF_EN = re.compile(
-    r"(?<![\w-])(?<!and )(?<!and a )(?:half\san?|half-an?|a\shalf|half)[\s-]"
-    r"(hour|minute|kilomet(?:er|re)|met(?:er|re)|lit(?:er|re)|kilo)(?![\w-])",
+    r"(?<![A-Za-z0-9_-])(?<!and )(?<!and a )(?:half\san?|half-an?|a\shalf|half)[\s-]"
+    r"(hour|minute|kilomet(?:er|re)|met(?:er|re)|lit(?:er|re)|kilo)(?![A-Za-z0-9_-])",
     re.IGNORECASE,
 )
-_QUARTER_EN = re.compile(r"(?<![\w-])(?<!and )(?:a|one|(three))\squarters?\sof\san\shour(?![\w-])", re.IGNORECASE)
+_QUARTER_EN = re.compile(
+    r"(?<![A-Za-z0-9_-])(?<!and )(?:a|one|(three))\squarters?\sof\san\shour(?![A-Za-z0-9_-])", re.IGNORECASE
+)
 
 
 def with_decimals(text: str) -> str:

@@ -33,16 +33,16 @@ SUM_MARK = "\ue001"
 
 _ARRAY = re.compile(r"\[[^\[\]]{0,500}\]")
 _COMMA = re.compile(r'"(?:[^"\\]|\\.)*"|,(?=-?\d)')
-_SPACED_GROUPS = re.compile(r"(?<![\w.,:/-])(\d{1,3})((?: \d{3})+)(?![\w:/]|[.,-]\d)")
+_SPACED_GROUPS = re.compile(r"(?<![A-Za-z0-9_.,:/-])(\d{1,3})((?: \d{3})+)(?![A-Za-z0-9_:/]|[.,-]\d)")
 
 _AMOUNT = r"\d{1,60}(?:\.\d{1,60})?"
 _MINUS_ZH = re.compile(
     rf"(?:(?<!正)负|零下|[零0]\s?(?:度|°[Cc])以下|冰点以下)\s?(?:的|约|大约|大概|近)?\s?(?:摄氏)?\s?(?={_AMOUNT})"
 )
-_MINUS_EN = re.compile(r"(?<![\w-])(?<!\d )(?:minus|negative)[\s-]+(?=\d)", re.IGNORECASE)
+_MINUS_EN = re.compile(r"(?<![A-Za-z0-9_-])(?<!\d )(?:minus|negative)[\s-]+(?=\d)", re.IGNORECASE)
 _BELOW_ZERO = re.compile(
-    rf"(?<![\w.,:/-])({_AMOUNT}(?:\s?(?:°[CF]?|degrees?|deg|[CF]|celsius|fahrenheit|摄氏度|度))?)"
-    r"\s+below\s+(?:zero|freezing|0)(?![\w.])",
+    rf"(?<![A-Za-z0-9_.,:/-])({_AMOUNT}(?:\s?(?:°[CF]?|degrees?|deg|[CF]|celsius|fahrenheit|摄氏度|度))?)"
+    r"\s+below\s+(?:zero|freezing|0)(?![A-Za-z0-9_.])",
     re.IGNORECASE,
 )
 _SCALE_EN = re.compile(
