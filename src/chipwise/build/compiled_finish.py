@@ -43,7 +43,7 @@ def write_compiled_bundle(
     """
     chosen, source = found.chosen, found.model.source
     test = _self_test(found, graph)
-    config = described(ir.load(graph.source), found.model, options.images)
+    config = described(ir.load(graph.source), found.model, options)
     with BundleWriter(options.out, overwrite=options.overwrite) as writer:
         writer.add_file(GRAPH, graph.path, ".rknn")
         if test is not None:

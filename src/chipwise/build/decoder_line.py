@@ -19,6 +19,7 @@ from chipwise.build.given_file import AS_GIVEN, given_recipes
 from chipwise.build.given_graphs import GivenGraphs
 from chipwise.build.graph_files import GraphFiles
 from chipwise.build.line import Workplace, for_outcome
+from chipwise.build.media_settings import refuse_media
 from chipwise.build.options import BuildOptions
 from chipwise.build.recipes import recipes_to_try
 from chipwise.build.result import BuildResult
@@ -57,10 +58,7 @@ def read_decoder(options: BuildOptions, target: Target, model: Model, config: De
             f"{config.arch} is a language model: it has no samples and dimensions", where=options.model,
             remedy="give --queries and --context in place of --samples and --dim",
         )  # fmt: skip
-    if options.images is not None:
-        raise InputError(
-            f"{config.arch} is a language model: it takes no pictures", where="--images", remedy="leave it out"
-        )
+    refuse_media(options, config.arch)
     auto = _CPU_RECIPES if target.engine == "onnxruntime" else _CHIP_RECIPES
     recipes = given_recipes(options, target, model) if options.engine else recipes_to_try(options, target, auto)
     if model.tokenizer is None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import onnx_ir as ir
@@ -14,7 +13,7 @@ from chipwise.build.finish import Made, commit
 from chipwise.build.graph_file import GraphFile
 from chipwise.build.graph_files import ENGINE
 from chipwise.build.graph_result import GraphResult
-from chipwise.build.image_settings import read_image_settings
+from chipwise.build.media_settings import read_media_settings
 from chipwise.build.options import BuildOptions
 from chipwise.build.repair_report import repair_fields
 from chipwise.build.samples import Samples
@@ -44,7 +43,7 @@ def write_graph_bundle(options: BuildOptions, found: GraphResult, graph: GraphFi
         BundleError: The candidate's outputs are all zero or not finite.
     """
     chosen, source = found.chosen, found.model.source
-    config = described(ir.load(graph.path), found.model, options.images)
+    config = described(ir.load(graph.path), found.model, options)
     test, inputs, outputs = _self_test(graph, found, options.threads)
     with BundleWriter(options.out, overwrite=options.overwrite) as writer:
         stored: dict[str, StoredWeight] = {}
@@ -88,16 +87,16 @@ def _self_test(graph: GraphFile, found: GraphResult, threads: int) -> tuple[Grap
         session.close()
 
 
-def described(graph: ir.Model, model: Model, images: Path | None) -> dict[str, Any]:
+def described(graph: ir.Model, model: Model, options: BuildOptions) -> dict[str, Any]:
     """What a user of the bundle must know of the graph.
 
     Args:
         graph: The graph.
         model: What it was made from.
-        images: The file of how pictures become its inputs; None for none.
+        options: What was asked for.
 
     Raises:
-        InputError: The file of ``images`` does not fit the graph.
+        InputError: A file of how pictures or recordings become its inputs does not fit the graph.
     """
     config = model.config
     inputs = input_shapes(graph)
@@ -106,7 +105,7 @@ def described(graph: ir.Model, model: Model, images: Path | None) -> dict[str, A
         "inputs": inputs,
         "outputs": {str(value.name): _shape(value) for value in graph.graph.outputs},
         **(_limits(config) if isinstance(config, EncoderConfig) else {}),
-        **({} if images is None else {"images": read_image_settings(images, inputs)}),
+        **read_media_settings(options, inputs),
     }
 
 

@@ -17,8 +17,8 @@ from chipwise.build.graph_borders import settle_borders
 from chipwise.build.graph_file import GraphFile, all_float
 from chipwise.build.graph_finish import input_shapes, write_graph_bundle
 from chipwise.build.graph_result import GraphResult
-from chipwise.build.image_settings import read_image_settings
 from chipwise.build.line import Workplace, for_outcome
+from chipwise.build.media_settings import read_media_settings
 from chipwise.build.options import BuildOptions
 from chipwise.build.recipes import recipes_to_try
 from chipwise.build.repair import Bench, climb
@@ -65,9 +65,8 @@ def read_graph(options: BuildOptions, target: Target, model: Model) -> GraphLine
         raise InputError("only language models are served with a fallback", where="--fallback", remedy="leave it out")
     recipes = recipes_to_try(options, target, _AUTO_RECIPES)
     graph = _graph(model, options.fixed)
-    if options.images is not None:
-        # Read again at the end; a mistake in it is told now.
-        read_image_settings(options.images, input_shapes(graph))
+    # Read again at the end; a mistake in a file is told now.
+    read_media_settings(options, input_shapes(graph))
     static = target.constraints.static_shapes
     multiple = _MULTIPLE if static is not None and static.value else None
     samples = gather_samples(options, graph, model.tokenizer, multiple=multiple, longest=_longest(options, model))

@@ -34,6 +34,7 @@ class BuildOptions:
         repair: Whether to look for the cheapest change that makes a recipe pass which fails as it is.
         embeddings: Folder of a sentence-embedding model for semantic drift; None takes MiniLM if it is installed.
         images: A JSON file of how pictures become inputs, by input, for serving; None keeps none in the bundle.
+        audio: The same of recordings.
         fallback: How the weights of a second engine on the CPU are stored, which goes on where the first one computes
             nonsense; None for no such engine.
         engine: Runs the model's file as it is, in place of what the target has; None builds for the target's own.
@@ -58,6 +59,7 @@ class BuildOptions:
     repair: bool = True
     embeddings: Path | None = None
     images: Path | None = None
+    audio: Path | None = None
     fallback: Literal["fp16", "fp32"] | None = None
     engine: Literal["llama.cpp"] | None = None
     cache: bool = True

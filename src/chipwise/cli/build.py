@@ -53,6 +53,11 @@ from chipwise.verify.thresholds import parse_overrides
     type=click.Path(path_type=Path),
     help="JSON file of how pictures become the inputs of an ONNX graph, kept in the bundle for /v1/infer.",
 )
+@click.option(
+    "--audio",
+    type=click.Path(path_type=Path),
+    help="JSON file of how recordings become the inputs of an ONNX graph, kept in the bundle for /v1/infer.",
+)
 @click.option("--threads", type=THREADS_OR_ALL, default=0, help="Threads of the engine.  [default: one a core]")
 @click.option("--emulate", is_flag=True, help="Emulate the chip even if its toolchain is installed.")
 @click.option(
@@ -91,6 +96,7 @@ def build(
     overrides: tuple[str, ...],
     embeddings: Path | None,
     images: Path | None,
+    audio: Path | None,
     threads: int,
     emulate: bool,
     repair: bool,
@@ -109,7 +115,7 @@ def build(
         model=model, target=target, out=out, recipe=recipe, queries=queries, samples=samples,
         dims=dimensions(dims), fixed=fixed_values(fixed), suite=suite, max_cases=max_cases,
         max_context=max_context, gate=parse_overrides(overrides), threads=threads, overwrite=overwrite,
-        emulate=emulate, repair=repair, embeddings=embeddings, images=images, cache=not no_cache,
+        emulate=emulate, repair=repair, embeddings=embeddings, images=images, audio=audio, cache=not no_cache,
         fallback=None if fallback == "none" else fallback, engine=engine,
     )  # fmt: skip
     result = run_build(options, _Printer())

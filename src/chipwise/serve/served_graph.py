@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -12,10 +13,10 @@ from chipwise.bundle.manifest import GRAPH
 from chipwise.engine.graph_session import DescribesInputs, GraphSession, TensorSpec
 from chipwise.errors import BundleError
 from chipwise.serve.bundle_facts import created_s
+from chipwise.serve.inference.audio_settings import AudioSettings
 from chipwise.serve.inference.image_settings import ImageSettings
 
-_IMAGES = "images"
-_SETTINGS: TypeAdapter[dict[str, ImageSettings]] = TypeAdapter(dict[str, ImageSettings])
+_Settings = TypeVar("_Settings")
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class ServedGraph:
         session: The graph. The server closes it.
         inputs: Its inputs, in order.
         images: How pictures become its inputs, by input, as the bundle says.
+        audio: The same of recordings.
         created_s: When it was built, in seconds since 1970.
         emulates: Name of the chip whose arithmetic it emulates; None if it is what is deployed.
     """
@@ -37,6 +39,7 @@ class ServedGraph:
     images: Mapping[str, ImageSettings]
     created_s: int
     emulates: str | None = None
+    audio: Mapping[str, AudioSettings] = field(default_factory=dict)
 
 
 def holds_graph(bundle: Bundle) -> bool:
@@ -48,16 +51,11 @@ def open_served_graph(bundle: Bundle, *, threads: int | None = None) -> ServedGr
     """Open a graph and run its self-test.
 
     Raises:
-        BundleError: The bundle holds none, the self-test failed, or its settings for pictures are wrong.
+        BundleError: The bundle holds none, the self-test failed, or its settings for pictures or recordings are wrong.
         EngineError: It cannot be loaded.
     """
     config = bundle.manifest.model.config
-    try:
-        images = _SETTINGS.validate_python(config.get(_IMAGES, {}))
-    except ValidationError as e:
-        first = e.errors(include_url=False, include_input=False)[0]
-        place = ".".join(map(str, (_IMAGES, *first["loc"])))
-        raise BundleError(f"{place}: {first['msg']}", where=str(bundle.path), remedy="build the bundle again") from e
+    images, audio = _described(bundle, "images", ImageSettings), _described(bundle, "audio", AudioSettings)
     session = bundle.open_graph(threads=threads)
     if isinstance(session, DescribesInputs):
         specs = session.inputs
@@ -68,4 +66,20 @@ def open_served_graph(bundle: Bundle, *, threads: int | None = None) -> ServedGr
             TensorSpec(name, tuple(size if isinstance(size, int) else None for size in shapes.get(name, ())), None)
             for name in session.input_names
         )
-    return ServedGraph(bundle.manifest.name, session, specs, images, created_s(bundle), bundle.manifest.emulates)
+    manifest = bundle.manifest
+    return ServedGraph(manifest.name, session, specs, images, created_s(bundle), manifest.emulates, audio)
+
+
+def _described(bundle: Bundle, kind: str, form: type[_Settings]) -> dict[str, _Settings]:
+    """How files of a kind become inputs, by input.
+
+    Raises:
+        BundleError: It is of another form.
+    """
+    adapter: TypeAdapter[dict[str, _Settings]] = TypeAdapter(dict[str, form])  # type: ignore[valid-type]
+    try:
+        return adapter.validate_python(bundle.manifest.model.config.get(kind, {}))
+    except ValidationError as e:
+        first = e.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, (kind, *first["loc"])))
+        raise BundleError(f"{place}: {first['msg']}", where=str(bundle.path), remedy="build the bundle again") from e

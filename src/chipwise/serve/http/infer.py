@@ -1,15 +1,11 @@
-"""POST /v1/infer: named tensors or pictures in, named tensors out, in the Open Inference Protocol's form."""
+"""POST /v1/infer: named tensors or files of these in, named tensors out, in the Open Inference Protocol's form."""
 
 from __future__ import annotations
 
-import base64
-import binascii
-import struct
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -19,11 +15,12 @@ from chipwise.errors import RequestError
 from chipwise.serve.http.body import read_body
 from chipwise.serve.http.errors import wrong_model
 from chipwise.serve.http.fields import read_form
+from chipwise.serve.http.given_files import given_files
 from chipwise.serve.http.single_shot import SingleShot
 from chipwise.serve.http.traced import trace_of
 from chipwise.serve.http.urgency import DeadlineField
+from chipwise.serve.inference.audio import GivenAudio
 from chipwise.serve.inference.image import GivenImages
-from chipwise.serve.inference.image_settings import ImageSettings
 from chipwise.serve.inference.stages import Ask, Reply
 from chipwise.serve.inference.tensor import Given, bad
 from chipwise.serve.inference.tensor_types import BYTES, type_name
@@ -44,6 +41,7 @@ class InputParameters(BaseModel):
 
     binary_data_size: Annotated[int, Field(ge=0)] | None = None
     image: dict[str, Any] | None = None
+    audio: dict[str, Any] | None = None
 
 
 class InputFields(BaseModel):
@@ -161,7 +159,7 @@ def read_ask(model: ServedGraph, body: bytes, json_length: str | None) -> tuple[
 
     Raises:
         RequestError: Something does not fit; the message names the place.
-        DependencyError: It holds pictures, and there is nothing to decode them with.
+        DependencyError: It holds pictures or recordings, and there is nothing to decode them with.
     """
     length = len(body)
     if json_length is not None:
@@ -175,7 +173,7 @@ def read_ask(model: ServedGraph, body: bytes, json_length: str | None) -> tuple[
     return Ask(fields.id, tensors, _outputs(model, fields)), fields.deadline_ms
 
 
-def _tensors(model: ServedGraph, fields: InferFields, tail: bytes) -> list[Given | GivenImages]:
+def _tensors(model: ServedGraph, fields: InferFields, tail: bytes) -> list[Given | GivenImages | GivenAudio]:
     specs = {spec.name: spec for spec in model.inputs}
     names = [one.name for one in fields.inputs]
     for i, name in enumerate(names):
@@ -185,7 +183,7 @@ def _tensors(model: ServedGraph, fields: InferFields, tail: bytes) -> list[Given
             raise bad(f"inputs[{i}].name", f"the input {name!r} is given twice")
     if missing := [name for name in specs if name not in names]:
         raise bad("inputs", f"the input {missing[0]!r} is missing")
-    tensors: list[Given | GivenImages] = []
+    tensors: list[Given | GivenImages | GivenAudio] = []
     at = 0
     for i, one in enumerate(fields.inputs):
         where, size = f"inputs[{i}]", one.parameters.binary_data_size
@@ -199,49 +197,13 @@ def _tensors(model: ServedGraph, fields: InferFields, tail: bytes) -> list[Given
         if data is None:
             raise bad(f"{where}.data", "is missing")
         if one.datatype == BYTES:
-            settings = _image_settings(model, one, where)
-            pictures = GivenImages(one.name, _pictures(data, one.shape, where), settings, where)
-            tensors.append(pictures.checked(specs[one.name]))
+            said = (one.parameters.image, one.parameters.audio)
+            tensors.append(given_files(model, specs[one.name], data, one.shape, said, where))
         else:
             tensors.append(Given(one.name, tuple(one.shape), one.datatype, data, where).checked(specs[one.name]))
     if at != len(tail):
         raise bad("body", f"{len(tail) - at} bytes behind the JSON belong to no input")
     return tensors
-
-
-def _image_settings(model: ServedGraph, given: InputFields, where: str) -> ImageSettings:
-    """The bundle's settings, with what the request says before them."""
-    own = model.images.get(given.name)
-    said = {**({} if own is None else own.model_dump(exclude_unset=True)), **(given.parameters.image or {})}
-    try:
-        return ImageSettings.model_validate(said)
-    except ValidationError as e:
-        first = e.errors(include_url=False, include_input=False)[0]
-        place = ".".join([f"{where}.parameters.image", *map(str, first["loc"])])
-        raise bad(place, first["msg"][:1].lower() + first["msg"][1:]) from e
-
-
-def _pictures(data: list[Any] | str | bytes, shape: Sequence[int], where: str) -> list[bytes]:
-    """The files of pictures: base64 in JSON, or bytes with the length of each before it."""
-    if isinstance(data, bytes):
-        pictures, at = [], 0
-        while at + 4 <= len(data):
-            (size,) = struct.unpack_from("<I", data, at)
-            pictures.append(data[at + 4 : at + 4 + size])
-            at += 4 + size
-        if at != len(data):
-            raise bad(f"{where}.data", "its pictures do not end where its bytes do")
-    else:
-        texts = [data] if isinstance(data, str) else data
-        if not all(isinstance(text, str) for text in texts):
-            raise bad(f"{where}.data", "should be a list of base64 strings")
-        try:
-            pictures = [base64.b64decode(text, validate=True) for text in texts]
-        except (binascii.Error, ValueError) as e:
-            raise bad(f"{where}.data", f"is no base64 ({e})") from e
-    if list(shape) != [len(pictures)]:
-        raise bad(f"{where}.shape", f"is {list(shape)}, there are {len(pictures)} pictures")
-    return pictures
 
 
 def _outputs(model: ServedGraph, fields: InferFields) -> dict[str, bool]:

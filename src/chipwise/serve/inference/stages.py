@@ -12,6 +12,7 @@ from pydantic_core import to_json
 
 from chipwise.engine.graph_session import GraphSession, TensorSpec
 from chipwise.errors import ChipwiseError, EngineError
+from chipwise.serve.inference.audio import GivenAudio
 from chipwise.serve.inference.feed_buffer import FeedBuffer
 from chipwise.serve.inference.image import GivenImages
 from chipwise.serve.inference.tensor import Given
@@ -30,7 +31,7 @@ class Ask:
     """
 
     id: str | None
-    tensors: Sequence[Given | GivenImages]
+    tensors: Sequence[Given | GivenImages | GivenAudio]
     outputs: Mapping[str, bool]
 
 
@@ -75,7 +76,7 @@ def inference_stages(name: str, session: GraphSession, specs: Sequence[TensorSpe
 
     def prepare(ask: Ask, buffer: FeedBuffer) -> Prepared:
         feed = {
-            one.name: one.filled(buffer, inputs[one.name]) if isinstance(one, GivenImages) else one.filled(buffer)
+            one.name: one.filled(buffer) if isinstance(one, Given) else one.filled(buffer, inputs[one.name])
             for one in ask.tensors
         }
         return Prepared(ask, feed)

@@ -10,7 +10,7 @@ import numpy as np
 from chipwise.errors import EngineError
 
 BYTES = "BYTES"
-"""Elements of any length: here always pictures."""
+"""Elements of any length: here always pictures or recordings."""
 
 DTYPES: Mapping[str, np.dtype[Any]] = {
     "BOOL": np.dtype(np.bool_),
