@@ -11,6 +11,7 @@ import signal
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import openai
@@ -29,7 +30,11 @@ from chipwise.serve.open_model import open_model
 from chipwise.target import load_target
 from tests.engine.llamacpp.conftest import load_fake
 from tests.engine.llamacpp.gguf_models import Kind, byte_gguf, home_agent_gguf
+from tests.model.importer.small_models import GEMMA3, LLAMA, PHI3, QWEN2, QWEN3
 from tests.serve.live import Live, live
+
+# Frequencies that change at a context they are not opened with are no test of the engine.
+DECODERS = [LLAMA, QWEN2, QWEN3, GEMMA3, {**PHI3, "original_max_position_embeddings": 512}]
 
 pytestmark = [
     pytest.mark.slow,
@@ -98,9 +103,10 @@ def test_the_fake_has_the_real_structures_and_functions() -> None:
     assert real.llama_max_parallel_sequences() == fake.llama_max_parallel_sequences()
 
 
-@pytest.mark.parametrize(("kind", "most"), [(Kind.F32, 1e-5), (Kind.Q8_0, 2e-3), (Kind.Q4_1, 5e-3)])
-def test_it_computes_what_the_files_weights_say(tmp_path: Path, kind: Kind, most: float) -> None:
-    path = byte_gguf(tmp_path / "m.gguf", kind)
+@pytest.mark.parametrize("base", DECODERS, ids=lambda base: base["model_type"])
+@pytest.mark.parametrize(("kind", "most"), [(Kind.F32, 1e-5), (Kind.Q8_0, 5e-3)], ids=["F32", "Q8_0"])
+def test_it_computes_what_the_files_weights_say(tmp_path: Path, base: dict[str, Any], kind: Kind, most: float) -> None:
+    path = byte_gguf(tmp_path / "m.gguf", kind, base=base)
     tokens = [*b"a text of some fifty letters, which nobody has written"]
     with (
         closing(opened(path)) as ours,
@@ -108,6 +114,18 @@ def test_it_computes_what_the_files_weights_say(tmp_path: Path, kind: Kind, most
     ):
         batch = Batch(0, np.array([tokens], np.int64), np.array([0], np.int64), "all")
         assert kl(theirs.step(batch).logits[0], ours.step(batch).logits[0]) < most
+
+
+def test_layers_with_a_window_can_be_copied_and_cut(tmp_path: Path) -> None:
+    path = byte_gguf(tmp_path / "m.gguf", Kind.Q8_0, base=GEMMA3)
+    tokens = [*b"five times as long as the window of eight"]
+    with closing(opened(path)) as session:
+        feed(session, 0, tokens)
+        wanted = feed(session, 0, [7, 8], len(tokens))
+        session.move_slot(0, 2, len(tokens))
+        assert np.array_equal(feed(session, 2, [7, 8], len(tokens)), wanted)
+        feed(session, 0, [9, 9, 9, 9], len(tokens) - 20)
+        assert np.array_equal(feed(session, 0, [*tokens[-20:], 7, 8], len(tokens) - 20), wanted)
 
 
 @pytest.mark.parametrize(("kind", "most"), [(Kind.Q8_0, 1e-3), (Kind.Q4_0, 5e-3), (Kind.Q4_1, 5e-3)])

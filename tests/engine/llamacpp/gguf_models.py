@@ -26,9 +26,9 @@ _NORMAL, _CONTROL = 1, 3
 BYTES_TEMPLATE = "{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{% endfor %}"
 
 
-def byte_gguf(path: Path, kind: Kind = Kind.F32, *, positions: int = 512) -> Path:
-    """A random llama of 2 layers whose tokens are bytes, as in ``byte_tokenizer``, and one merge."""
-    config = {**LLAMA, "vocab_size": 260, "max_position_embeddings": positions}
+def byte_gguf(path: Path, kind: Kind = Kind.F32, *, base: dict[str, Any] | None = None) -> Path:
+    """A random model of 2 layers, by default a llama; its tokens are bytes as in ``byte_tokenizer``, and one merge."""
+    config = {**(base or LLAMA), "vocab_size": 260, "max_position_embeddings": 512}
     tokens = [*byte_alphabet(), "<bos>", "<end>", "he", "<unused>"]
     metadata = {
         "tokenizer.ggml.model": "gpt2",
@@ -70,8 +70,9 @@ def home_agent_gguf(folder: Path, path: Path, kind: Kind = Kind.Q8_0) -> Path:
 
 
 def _write(path: Path, config: dict[str, Any], metadata: dict[str, Any], weights: Arrays, kind: Kind) -> Path:
+    arch = config["model_type"].removesuffix("_text")
     arrays, types = gguf_arrays(config, weights), {}
     for name, array in arrays.items():
         if array.ndim == 2 and kind is not Kind.F32:
             arrays[name], types[name] = quantize(array, kind), kind
-    return write_gguf(path, "llama", {**gguf_metadata(config), **metadata}, arrays, types)
+    return write_gguf(path, arch, {**gguf_metadata(config), **metadata}, arrays, types)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import os
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -44,6 +45,25 @@ def test_a_library_that_does_not_load_is_said(error: Exception) -> None:
         pytest.raises(DependencyError, match=f"cannot be loaded .*{error}"),
     ):
         load_binding()
+
+
+@pytest.mark.parametrize(("given", "wanted"), [(None, "PASSIVE"), ("ACTIVE", "ACTIVE")])
+def test_threads_sleep_while_they_wait_unless_told_otherwise(
+    fake: ModuleType, monkeypatch: pytest.MonkeyPatch, given: str | None, wanted: str
+) -> None:
+    seen = []
+
+    def loads(name: str) -> ModuleType:
+        seen.append(os.environ["OMP_WAIT_POLICY"])
+        return fake
+
+    monkeypatch.setattr(binding.importlib, "import_module", loads)
+    # Set first, so that it is what it was when the test is over.
+    monkeypatch.setenv("OMP_WAIT_POLICY", given or "")
+    if given is None:
+        monkeypatch.delenv("OMP_WAIT_POLICY")
+    load_binding()
+    assert seen == [wanted]
 
 
 def test_an_old_release_is_said(fake: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:

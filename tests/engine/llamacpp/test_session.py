@@ -92,9 +92,10 @@ def test_a_step_beyond_one_call_runs_in_pieces(open_fake: OpenFake, fake) -> Non
         assert np.array_equal(every[row], wanted(tokens))
 
 
+@pytest.mark.parametrize("window", [0, 4])
 @pytest.mark.parametrize("tokens", [0, 1, 5, 8])
-def test_a_copied_slot_goes_on_by_itself(open_fake: OpenFake, tokens: int) -> None:
-    session = open_fake()
+def test_a_copied_slot_goes_on_by_itself(open_fake: OpenFake, tokens: int, window: int) -> None:
+    session = open_fake(window=window)
     held = [*range(10, 18)]
     session.step(batch(0, held))
     session.step(batch(3, [200, 201]))
@@ -135,6 +136,17 @@ def test_zeros_overwrite_what_a_slot_holds(open_fake: OpenFake, fake) -> None:
     session.step(batch(2, [9, 8, 7]))
     session.load_slot(2, np.zeros_like(session.save_slot(2, 3)))
     assert context(session, fake).sequences.held(2) == [0, 0, 0]
+
+
+def test_a_slot_of_a_model_with_a_window_is_not_saved_and_scrubbed_at_once(open_fake: OpenFake, fake) -> None:
+    session = open_fake(window=4, nan=9)
+    assert not isinstance(session, SavesSlots)
+    session.step(batch(0, [1, 2, 3]))
+    logits = session.step(batch(0, [4], [9], past=[3, 0])).logits
+    assert np.array_equal(logits[0], wanted([1, 2, 3, 4])[-1])
+    assert np.isnan(logits[1]).all()
+    held = context(session, fake).sequences.held
+    assert (held(0), held(1)) == ([1, 2, 3, 4], [0])
 
 
 @pytest.mark.parametrize(
@@ -192,9 +204,10 @@ def test_closed_is_closed(open_fake: OpenFake, fake) -> None:
         session.move_slot(0, 1, 0)
 
 
-def test_any_run_of_steps_and_copies_is_what_the_null_engine_computes(open_fake: OpenFake) -> None:
+@pytest.mark.parametrize("window", [0, 4])
+def test_any_run_of_steps_and_copies_is_what_the_null_engine_computes(open_fake: OpenFake, window: int) -> None:
     chance = random.Random(3)
-    ours, theirs = open_fake(), NullSession(4, 256, NullOptions())
+    ours, theirs = open_fake(window=window), NullSession(4, 256, NullOptions())
     for _ in range(300):
         slot, kind = chance.randrange(4), chance.random()
         held = len(theirs.held(slot))

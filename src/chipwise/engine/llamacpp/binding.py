@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -19,16 +20,20 @@ PACKAGE = "llama-cpp-python"
 
 _MODULE = "llama_cpp.llama_cpp"
 _REMEDY = "pip install 'chipwise[llamacpp]' (it compiles llama.cpp, which takes minutes and a C++ compiler)"
+# Its threads wait for each other hundreds of times a token, in a loop unless told to sleep: with other work on the
+# cores a step of 17 ms took 500 and more (docs/engines.md). OpenMP reads it once, as it is loaded.
+_WAITING, _ASLEEP = "OMP_WAIT_POLICY", "PASSIVE"
 # Those that releases differ in; a package that has them has the rest.
 _NEEDED = ("llama_memory_seq_rm", "llama_state_seq_get_data", "llama_n_ctx_seq", "llama_decode", "llama_log_set")
 
 
 def load_binding() -> Binding:
-    """Import the package.
+    """Import the package, with its threads told to sleep while they wait, unless the environment says otherwise.
 
     Raises:
         DependencyError: It is not installed, its library cannot be loaded, or it is of an older release.
     """
+    os.environ.setdefault(_WAITING, _ASLEEP)
     try:
         module = importlib.import_module(_MODULE)
     except ModuleNotFoundError as e:

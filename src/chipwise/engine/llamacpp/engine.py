@@ -10,7 +10,8 @@ from chipwise.engine.llamacpp.binding import ENGINE, Binding, load_binding
 from chipwise.engine.llamacpp.memory_plan import MemoryPlan
 from chipwise.engine.llamacpp.opened import open_gguf
 from chipwise.engine.llamacpp.options import read_options
-from chipwise.engine.llamacpp.session import LlamaCppSession
+from chipwise.engine.llamacpp.saving_session import SavingSession
+from chipwise.engine.llamacpp.windowed_session import WindowedSession
 from chipwise.engine.session import Session
 from chipwise.errors import EngineError
 from chipwise.target.host.machine import look
@@ -68,7 +69,8 @@ class LlamaCppEngine:
             self._binding, path, plan, threads=settings.thread_count, step_tokens=max(step_tokens, n_slots)
         )
         try:
-            return LlamaCppSession(opened, n_slots=n_slots, max_context=max_context, max_step_tokens=step_tokens)
+            kind = WindowedSession if opened.window else SavingSession
+            return kind(opened, n_slots=n_slots, max_context=max_context, max_step_tokens=step_tokens)
         except BaseException:
             opened.close()
             raise

@@ -15,7 +15,7 @@ from chipwise.files import is_lfs_pointer
 
 _MAGIC = b"GGUF"
 # enum llama_flash_attn_type: off. Its kernel sums in another order from 64 tokens on, and for a single row of 512
-# tokens of context: answers would depend on who else is served (ADR 0022).
+# tokens of context: answers would depend on who else is served (ADR 0023).
 _FLASH_ATTENTION = 0
 
 
@@ -29,6 +29,7 @@ class Opened:
         context: ``llama_context *``.
         memory: ``llama_memory_t``, its KV cache.
         vocab_size: Length of a row of logits.
+        window: Tokens that some layers look back; 0 if all look at everything.
     """
 
     binding: Binding
@@ -36,6 +37,7 @@ class Opened:
     context: Any
     memory: Any
     vocab_size: int
+    window: int
 
     def close(self) -> None:
         """Give all memory back."""
@@ -82,7 +84,8 @@ def open_gguf(binding: Binding, path: Path, plan: MemoryPlan, *, threads: int, s
             where=str(path), remedy="take fewer slots or a shorter context",
         )  # fmt: skip
     vocab_size = int(binding.llama_vocab_n_tokens(binding.llama_model_get_vocab(model)))
-    return Opened(binding, model, context, binding.llama_get_memory(context), vocab_size)
+    window = int(binding.llama_model_n_swa(model))
+    return Opened(binding, model, context, binding.llama_get_memory(context), vocab_size, window)
 
 
 def _context_params(binding: Binding, plan: MemoryPlan, threads: int, step_tokens: int) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -21,13 +22,12 @@ Floats = npt.NDArray[np.float32]
 
 # What llama_decode returns (llama.h); what is below -1 is fatal.
 _RESULTS = {1: "it found no room in its KV cache", 2: "it was aborted", -1: "it refuses the batch"}
-_WORD_BYTES = 4
 # Every vocabulary has it; any other would do.
 _SOME_TOKEN = 0
 
 
-class LlamaCppSession:
-    """A GGUF model with its slots. It closes what it was given.
+class LlamaCppSession(ABC):
+    """A GGUF model with its slots. It closes what it was given. How a slot is copied depends on the model.
 
     Args:
         opened: The loaded model.
@@ -53,6 +53,9 @@ class LlamaCppSession:
 
     def step(self, batch: Batch) -> StepOutput:
         """Run one step; see ``Session.step``."""
+        return self._run(batch)
+
+    def _run(self, batch: Batch) -> StepOutput:
         opened = self._open()
         self._limits.check(batch)
         self._cut(batch)
@@ -84,34 +87,25 @@ class LlamaCppSession:
         if tokens == 0:
             self._forget(self._open(), target)
             return
-        self._restore(target, self._state(source))
+        self._copy(source, target)
         self._shorten(target, tokens)
-
-    def save_slot(self, slot: int, tokens: int) -> Floats:
-        """See ``SavesSlots``: llama.cpp's own bytes of all that the slot holds, as many float32 as they fill."""
-        self._require(slot, tokens)
-        state = self._state(slot)
-        return np.pad(state, (0, -len(state) % _WORD_BYTES)).view(np.float32)
-
-    def load_slot(self, slot: int, kv: Floats) -> None:
-        """See ``SavesSlots``.
-
-        Zeros, which are no state of any slot, overwrite what the slot holds with the KV of some harmless tokens.
-        """
-        self._require(slot, 0)
-        if kv.any():
-            self._restore(slot, np.ascontiguousarray(kv).view(np.uint8))
-            return
-        held = self._held[slot]
-        for start in range(0, held, self.max_step_tokens):
-            tokens = np.full((1, min(self.max_step_tokens, held - start)), _SOME_TOKEN, np.int64)
-            self.step(Batch(slot, tokens, np.array([start], np.int64)))
 
     def close(self) -> None:
         """Give all memory back."""
         if self._opened is not None:
             self._opened.close()
         self._opened = None
+
+    @abstractmethod
+    def _copy(self, source: int, target: int) -> None:
+        """Let a slot hold what another one does, and only that."""
+
+    def _overwrite(self, slot: int) -> None:
+        """Put the KV of some harmless tokens over what a slot holds."""
+        held = self._held[slot]
+        for start in range(0, held, self.max_step_tokens):
+            tokens = np.full((1, min(self.max_step_tokens, held - start)), _SOME_TOKEN, np.int64)
+            self._run(Batch(slot, tokens, np.array([start], np.int64)))
 
     def _open(self) -> Opened:
         if self._opened is None:
@@ -190,32 +184,9 @@ class LlamaCppSession:
         buffer: Any = (ctypes.c_float * (rows * self.vocab_size)).from_address(place)
         return np.frombuffer(buffer, np.float32).reshape(rows, self.vocab_size)
 
-    def _state(self, slot: int) -> npt.NDArray[np.uint8]:
-        """llama.cpp's bytes of a sequence."""
-        opened = self._open()
-        size = int(opened.binding.llama_state_seq_get_size(opened.context, slot))
-        state = np.empty(size, np.uint8)
-        written = opened.binding.llama_state_seq_get_data(opened.context, _bytes(state), size, slot)
-        if not size or written != size:
-            raise EngineError(f"llama.cpp cannot copy slot {slot}{self._log.reason()}", where=ENGINE)
-        return state
-
-    def _restore(self, slot: int, state: npt.NDArray[np.uint8]) -> None:
-        opened = self._open()
-        self._log.clear()
-        self._forget(opened, slot)
-        if not opened.binding.llama_state_seq_set_data(opened.context, _bytes(state), len(state), slot):
-            self._forget(opened, slot)
-            raise EngineError(f"llama.cpp cannot take the KV of slot {slot}{self._log.reason()}", where=ENGINE)
-        self._held[slot] = int(opened.binding.llama_memory_seq_pos_max(opened.memory, slot)) + 1
-
     def _require(self, slot: int, tokens: int) -> None:
         self._open()
         if not 0 <= slot < self.n_slots:
             raise EngineError(f"slot {slot} of {self.n_slots}", where=ENGINE)
         if tokens > self._held[slot]:
             raise EngineError(f"slot {slot} holds {self._held[slot]} tokens, not {tokens}", where=ENGINE)
-
-
-def _bytes(array: npt.NDArray[np.uint8]) -> Any:
-    return ctypes.cast(ctypes.c_void_p(array.ctypes.data), ctypes.POINTER(ctypes.c_uint8))

@@ -2,8 +2,9 @@
 
 A file is the four letters GGUF and JSON: ``vocab`` tokens; ``slope`` as in NullOptions; ``results``, what calls of
 llama_decode return by number; ``abort``, a token at which the process ends as GGML_ASSERT ends it; ``nan``, one that
-spoils logits; ``cells``, how many tokens a sequence really has room for. What the model says is the null engine's: it
-depends on every token that a sequence holds, so a test sees when a sequence holds others than it should.
+spoils its row's logits; ``window``, as of sliding layers; ``cells``, how many tokens a sequence really has room for.
+What the model says is the null engine's: it depends on every token that a sequence holds, so a test sees when it holds
+others than it should.
 """
 
 from __future__ import annotations
@@ -138,6 +139,10 @@ def llama_vocab_n_tokens(vocab: int) -> int:
     return _objects[vocab].vocab
 
 
+def llama_model_n_swa(model: int) -> int:
+    return _objects[model].settings.get("window", 0)
+
+
 def llama_context_default_params() -> llama_context_params:
     return llama_context_params(n_ctx=512, n_batch=2048, n_ubatch=512, n_seq_max=1, kv_unified=True)
 
@@ -200,10 +205,11 @@ def llama_decode(pointer: int, batch: llama_batch) -> int:
             rows.append(row)
     if result:
         return result
-    spoil = context.model.settings.get("nan")
+    nan = {slot for slot, token in zip(slots, tokens, strict=True) if token == context.model.settings.get("nan")}
+    for i, row in zip(wanted, rows, strict=True):
+        if slots[i] in nan:
+            row[:] = np.nan
     logits = np.concatenate(rows)
-    if spoil in tokens:
-        logits[:] = np.nan
     context.logits = (ctypes.c_float * len(logits))(*logits)
     return 0
 
@@ -234,11 +240,20 @@ def llama_memory_seq_rm(memory: int, slot: int, start: int, end: int) -> bool:
     return True
 
 
+def llama_memory_seq_cp(memory: int, source: int, target: int, start: int, end: int) -> None:
+    _assert(start <= 0 and end <= 0, "is_full")
+    slots = _objects[memory].sequences._slots
+    slots[target].cut(0)
+    for token in slots[source].tokens:
+        slots[target].extend(token)
+
+
 def llama_memory_seq_pos_max(memory: int, slot: int) -> int:
     return len(_objects[memory].sequences.held(slot)) - 1
 
 
 def llama_state_seq_get_size(context: int, slot: int) -> int:
+    _assert(not _objects[context].model.settings.get("window"), "the state is whole")
     return 9 + 4 * len(_objects[context].sequences.held(slot))
 
 

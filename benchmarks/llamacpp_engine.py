@@ -1,0 +1,132 @@
+"""What do chipwise's scheduler and llama.cpp's own make of the same GGUF file?
+
+    python -m benchmarks.llamacpp_engine [--rounds N]
+
+The engine `llama.cpp` under `chipwise serve` (in a process of its own, as it is served, and without), and llama.cpp's
+server, with as many threads, in turns. Writes results/llamacpp_engine.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import statistics
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks import llama_server
+from benchmarks.load import Prompts
+from benchmarks.machine import bandwidth, facts, load_average, today
+from benchmarks.model import cache, smollm2
+from benchmarks.results import RESULTS, MachineFacts, save
+from benchmarks.served import Server
+from benchmarks.serving import contestants, streams_round
+
+STREAMS = (1, 4, 8)
+
+
+@dataclass(frozen=True)
+class EngineRates:
+    """A server's tokens a second, all streams together.
+
+    Attributes:
+        name: Its key.
+        title: Its name for people.
+        tokens_per_s: By the number of streams, one a round.
+        load_averages: The machine's load before each round.
+    """
+
+    name: str
+    title: str
+    tokens_per_s: dict[int, tuple[float, ...]]
+    load_averages: tuple[float, ...]
+
+    def median(self, streams: int) -> float:
+        """The middle one of the rounds."""
+        return statistics.median(self.tokens_per_s[streams])
+
+
+@dataclass(frozen=True)
+class EngineBesideServer:
+    """The whole result."""
+
+    date: str
+    model: str
+    machine: MachineFacts
+    peer_version: str
+    threads: int
+    window_s: float
+    servers: tuple[EngineRates, ...]
+
+
+def servers(gguf: Path) -> list[Server]:
+    """The engine in both forms, and the peer, all on one file in Q4_0.
+
+    Raises:
+        SystemExit: The peer is missing, or the bundle cannot be built.
+    """
+    found, missing = contestants(gguf, Path())
+    if missing:
+        raise SystemExit(f"error: {missing[0].reason}")
+    peer = found[1]
+    bundle = cache(gguf) / "llamacpp-engine"
+    if not bundle.exists():
+        command = [sys.executable, "-m", "chipwise.cli.main", "build", peer.model, "--target", "host"]
+        command += ["--engine", "llama.cpp", "--cases", "10", "-o", bundle]
+        subprocess.run(command, check=True)
+    return [
+        Server("chipwise", "chipwise, engine llama.cpp", bundle),
+        Server("chipwise", "the same in the server's process", bundle, ("--no-isolate",)),
+        peer,
+    ]
+
+
+def measure(found: list[Server], rounds: int, window_s: float, threads: int) -> tuple[EngineRates, ...]:
+    """All rounds of all servers, in turns."""
+    rates: list[dict[int, list[float]]] = [{n: [] for n in STREAMS} for _ in found]
+    loads: list[list[float]] = [[] for _ in found]
+    for number in range(rounds):
+        for index, server in enumerate(found):
+            loads[index].append(load_average())
+            with server.running(max(STREAMS), threads=threads) as url:
+                for streams in STREAMS:
+                    rates[index][streams].append(asyncio.run(streams_round(url, Prompts(number), streams, window_s)))
+            said = " ".join(f"{n}:{each[-1]:.0f}" for n, each in rates[index].items())
+            print(f"round {number + 1}, load {loads[index][-1]:.1f}, {server.title}: {said} tokens/s", flush=True)
+    return tuple(
+        EngineRates(
+            "_".join((server.name, *(option.strip("-") for option in server.options))),
+            server.title,
+            {n: tuple(each) for n, each in rates[index].items()},
+            tuple(loads[index]),
+        )
+        for index, server in enumerate(found)
+    )
+
+
+def main() -> int:
+    """Run and save."""
+    parser = argparse.ArgumentParser(description="The engine llama.cpp beside llama.cpp's server.")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds (3)")
+    parser.add_argument("--threads", type=int, default=2, help="threads of each server (2)")
+    parser.add_argument("--window", type=float, default=10.0, help="seconds of each measurement (10)")
+    parser.add_argument("--out", type=Path, default=RESULTS / "llamacpp_engine.json", help="where the result goes")
+    arguments = parser.parse_args()
+    gguf = smollm2()
+    found = servers(gguf)
+    before = bandwidth()
+    outcome = measure(found, arguments.rounds, arguments.window, arguments.threads)
+    machine = facts(before, bandwidth())
+    result = EngineBesideServer(
+        today(), gguf.stem, machine, llama_server.version(), arguments.threads, arguments.window, outcome
+    )
+    save(result, arguments.out)
+    for one in outcome:
+        print(one.title, {n: round(one.median(n)) for n in STREAMS})
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
