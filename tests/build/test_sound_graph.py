@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import onnx_ir as ir
 import pytest
 
+from chipwise.build.graph_file import GraphFile
 from chipwise.build.samples import Samples
-from chipwise.build.sound_graph import require_sound
+from chipwise.build.sound_graph import require_numbers, require_sound
 from chipwise.errors import ChipwiseError, GraphError, InputError
 from tests.check.graphs import graph, with_initializers
 
@@ -30,7 +33,6 @@ def test_a_graph_that_runs_passes() -> None:
     ("weight", "kind", "line"),
     [
         (np.eye(4), GraphError, r"m\.onnx: the graph as it came does not load \(.*different types.*export it again"),
-        (np.full((4, 4), np.nan, np.float32), GraphError, r"in float32 its output y is NaN on a sample"),
         (np.zeros((4, 4), np.float32), InputError, r"every output is zero on each of 1 samples.*made for"),
     ],
 )
@@ -39,6 +41,16 @@ def test_what_is_wrong_with_it_is_said_before_anything_is_built(
 ) -> None:
     with pytest.raises(kind, match=line):
         _require(_product(weight), x=X)
+
+
+def test_a_nan_matters_once_the_passes_are_through(tmp_path: Path) -> None:
+    model = _product(np.full((4, 4), np.nan, np.float32))
+    _require(model, x=X)
+    file = GraphFile.save(model, tmp_path, "reference", {})
+    with pytest.raises(GraphError, match=r"m\.onnx: in float32 its output y is NaN on a drawn sample"):
+        require_numbers(file, Samples([{"x": X}], [{"x": X}], "here", False, True, True), where="m.onnx", threads=1)
+    sound = GraphFile.save(_product(np.eye(4, dtype=np.float32)), tmp_path, "sound", {})
+    require_numbers(sound, Samples([{"x": X}], [{"x": X}], "here", True, True), where="m.onnx", threads=1)
 
 
 def test_one_sample_that_gives_something_is_enough() -> None:

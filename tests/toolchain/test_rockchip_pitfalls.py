@@ -130,7 +130,7 @@ CASES: dict[str, tuple[str, int, dict[str, int], set[str]]] = {
         "g (float[1,64] x, float t) => (float[1,64] y, float m) { y = Mul(x, t) m = ReduceMax<keepdims=0>(y) }",
         17,
         {},
-        set(),
+        {"ReduceMax"},
     ),
     "borders that no compiler keeps": (
         "g (float[1,64] x, float[1,4] gone) => (float[1,64] y, float[1,64] x, float[1] k)"

@@ -26,7 +26,7 @@ from chipwise.build.repair_changes import Ladder
 from chipwise.build.result import BuildResult
 from chipwise.build.rknn_compiler import RknnCompiler
 from chipwise.build.samples import Samples, gather_samples
-from chipwise.build.sound_graph import require_sound
+from chipwise.build.sound_graph import require_numbers, require_sound
 from chipwise.check.infer import infer_types
 from chipwise.check.load import load_graph
 from chipwise.check.run import check
@@ -114,11 +114,11 @@ class GraphLine:
         """Rewrite and prove, try the recipes, bundle the one that is kept."""
         log = place.log
         with log.step("prove rewrites") as note:
-            require_sound(
-                self.graph, self.samples, where=str(self.model.source.path), threads=self.options.threads or 2
-            )
+            where, threads = str(self.model.source.path), self.options.threads or 2
+            require_sound(self.graph, self.samples, where=where, threads=threads)
             reference, rewrites, left_out = self._reference(place)
             samples = self.samples.fitting(ir.load(reference.path).graph) if self.fixed else self.samples
+            require_numbers(reference, samples, where=where, threads=threads)
             changed = [step.name for step in rewrites if step.modified]
             note.text = f"float32, {reference.size_bytes // 1_000_000} MB; {', '.join(changed) or 'nothing to change'}"
         toolchain = installed_toolchain(self.options, self.target)
