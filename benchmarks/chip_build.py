@@ -14,8 +14,8 @@ from benchmarks import rockchip
 from benchmarks.chip_models import ChipModel
 from benchmarks.chip_results import Agreement, ModelBuild
 from benchmarks.simulator import Arrays, simulate
+from chipwise.build.compared_outputs import compare_outputs
 from chipwise.build.graph_file import GraphFile
-from chipwise.build.graph_trial import compare_outputs
 from chipwise.errors import ChipwiseError
 from chipwise.model.importer import load_model
 from chipwise.report.report import LayerCosine, Report
@@ -113,7 +113,7 @@ def agreement_of(report: Report) -> Agreement:
 
 def agreement(path: Path, found: Iterable[Arrays], feeds: Iterable[Feed]) -> Agreement:
     """A candidate's outputs against those of a float graph."""
-    return worst(compare_outputs(GraphFile(path, None), found, list(feeds), 1, lambda done, total: None)[0])
+    return worst(compare_outputs(GraphFile(path, None), found, list(feeds), 1, lambda done, total: None).outputs)
 
 
 def worst(outputs: Iterable[LayerCosine]) -> Agreement:

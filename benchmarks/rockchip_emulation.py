@@ -28,10 +28,10 @@ from benchmarks.model import ROOT
 from benchmarks.results import RESULTS, load, save
 from benchmarks.simulator import Arrays, simulate, toolkit_version
 from chipwise.build import BuildOptions
+from chipwise.build.compared_outputs import compare_outputs
 from chipwise.build.graph_candidates import GraphCandidates
 from chipwise.build.graph_file import GraphFile, all_float
 from chipwise.build.graph_line import read_graph
-from chipwise.build.graph_trial import compare_outputs
 from chipwise.build.rknn_compiler import quantization
 from chipwise.check.infer import infer_types
 from chipwise.errors import ChipwiseError
@@ -102,7 +102,7 @@ def _graph(name: str, chip: str, folder: Path) -> Work:
 
     def judge(outputs: Arrays) -> Agreement:
         stacks = [{key: stack[index] for key, stack in outputs.items()} for index in range(len(samples.held_out))]
-        return worst(compare_outputs(reference, stacks, samples.held_out, 1, _quiet)[0])
+        return worst(compare_outputs(reference, stacks, samples.held_out, 1, _quiet).outputs)
 
     return Work(reference, samples.calibration, samples.held_out, judge)
 
@@ -126,7 +126,7 @@ def _decoder(folder: Path) -> Work:
 
     def judge(outputs: Arrays) -> Agreement:
         stacks = [{key: outputs[key][index] for key in wanted} for index in range(len(held_out))]
-        cosines = worst(compare_outputs(reference, stacks, held_out, 1, _quiet)[0])
+        cosines = worst(compare_outputs(reference, stacks, held_out, 1, _quiet).outputs)
         total = rockchip.next_tokens(answers, list(wanted["logits"]), {"logits": outputs["logits"]})
         return Agreement(cosines.whole, cosines.mean, cosines.min, total.kl_mean_nats, total.top1_agreement)
 

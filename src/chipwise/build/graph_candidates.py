@@ -73,7 +73,7 @@ class GraphCandidates:
         if all(scheme.bits == 32 for scheme in made.schemes.values()):
             raise RewriteError(
                 f"no weight of the graph can be stored as {recipe.name}", where=str(self.reference.path.name),
-                remedy="use another --recipe, e.g. w8a8",
+                remedy="use another --recipe, e.g. fp16" if recipe.name.startswith("w8a8") else "use another --recipe, e.g. w8a8",
             )  # fmt: skip
         return made
 
