@@ -71,9 +71,10 @@ class GraphCandidates:
         else:
             made = self._emulated(recipe, feeds, progress, ends)
         if all(scheme.bits == 32 for scheme in made.schemes.values()):
+            other = "fp16" if recipe.name.startswith("w8a8") else "w8a8"
             raise RewriteError(
                 f"no weight of the graph can be stored as {recipe.name}", where=str(self.reference.path.name),
-                remedy="use another --recipe, e.g. fp16" if recipe.name.startswith("w8a8") else "use another --recipe, e.g. w8a8",
+                remedy=f"use another --recipe, e.g. {other}",
             )  # fmt: skip
         return made
 
