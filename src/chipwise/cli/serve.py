@@ -65,6 +65,11 @@ def _traces_endpoint(_: click.Context, __: click.Parameter, value: str | None) -
     type=click.Path(path_type=Path),
     help="Bundle of a plain graph that is served beside it, for /v1/infer.  [default: none]",
 )
+@click.option(
+    "--shared-memory",
+    is_flag=True,
+    help="Let local programs of the server's own user hand tensors for /v1/infer over in shared memory.",
+)
 @click.option("--threads", type=THREADS, help="Threads of the engine.  [default: the engine's choice]")
 @click.option(
     "--fallback",
@@ -156,6 +161,7 @@ def serve(
     context: int | None,
     embeddings: Path | None,
     infer: Path | None,
+    shared_memory: bool,
     threads: int | None,
     fallback: FallbackMode,
     isolate: bool | None,
@@ -188,6 +194,7 @@ def serve(
         sinks=sinks,
         speculate=speculate == "auto",
         kept_prompts=keep_prompts,
+        shared_memory=shared_memory,
         otlp_traces_endpoint=otlp_traces_endpoint,
         grace_s=grace,
     )

@@ -69,6 +69,27 @@ class DescribesInputs(Protocol):
 
 
 @runtime_checkable
+class RunsInto(Protocol):
+    """A graph session that can leave outputs in memory of the caller's."""
+
+    def run_into(self, feed: Arrays, places: Mapping[str, memoryview]) -> dict[str, npt.NDArray[Any]]:
+        """Run once, as ``GraphSession.run``.
+
+        Args:
+            feed: One array an input.
+            places: Bytes that may be written, by output. One is used if the output's shape is known beforehand and
+                fits, and the bytes are aligned for it.
+
+        Returns:
+            All outputs; those that are in their place are arrays over its first bytes.
+
+        Raises:
+            EngineError: An input is missing or unknown, or the runtime failed.
+        """
+        ...
+
+
+@runtime_checkable
 class GraphEngine(Protocol):
     """A runtime that opens plain graphs."""
 

@@ -16,6 +16,7 @@ from chipwise.serve.http.infer import Inference
 from chipwise.serve.http.keys import Keys
 from chipwise.serve.http.single_shot import SingleShot
 from chipwise.serve.http.site import Site
+from chipwise.serve.inference.regions import Regions
 from chipwise.serve.inference.stages import inference_stages
 from chipwise.serve.job_metrics import JobMetrics
 from chipwise.serve.metrics import Metrics
@@ -108,10 +109,12 @@ def make_site(
         clock: The time in seconds.
 
     Raises:
-        InputError: Traces cannot be sent to where the settings say.
+        InputError: Traces cannot be sent to where the settings say, or nothing takes tensors in shared memory.
     """
     metrics = Metrics() if chat is None else chat.current.metrics
     workers: list[Worker] = [] if chat is None else [chat]
+    if settings.shared_memory and served.graph is None:
+        raise InputError("no plain graph is served", where="--shared-memory", remedy="leave it out, or add --infer")
     kinds = {"embeddings": served.encoder, "infer": served.graph}
     counts = JobMetrics(metrics, tuple(kind for kind, model in kinds.items() if model is not None))
 
@@ -126,7 +129,10 @@ def make_site(
     if served.graph is not None:
         graph = served.graph
         inference = Inference(
-            graph, shot("infer", *inference_stages(graph.name, graph.session, graph.inputs)), settings
+            graph,
+            shot("infer", *inference_stages(graph.name, graph.session, graph.inputs)),
+            settings,
+            Regions() if settings.shared_memory else None,
         )
     endpoint = settings.otlp_traces_endpoint
     tracing = None if endpoint is None else open_tracing(endpoint)

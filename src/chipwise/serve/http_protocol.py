@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 from http import HTTPStatus
@@ -10,6 +11,7 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from chipwise.errors import RequestError
+from chipwise.serve.http.caller import CONNECTION, Connection
 from chipwise.serve.http.errors import error_body
 
 _TEXTS = {
@@ -19,6 +21,11 @@ _TEXTS = {
 
 class HttpProtocol(H11Protocol):
     """Answers a request that breaks the protocol like any other that is wrong, and closes the connection."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Keep what is found out of the other end beside the requests that come from it."""
+        super().connection_made(transport)
+        self.app_state = {**self.app_state, CONNECTION: Connection()}
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what the connection's last bytes were to be. Called while the error of h11 is handled."""

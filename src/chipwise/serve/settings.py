@@ -25,6 +25,7 @@ class ServeSettings:
         speculate: Whether the next tokens are guessed and checked where that pays.
         sinks: Tokens that stay when an answer outgrows its slot and the oldest give way; None ends it there.
         kept_prompts: Folder of the KV that outlives the server; None keeps none.
+        shared_memory: Whether programs of the server's own user may hand over tensors in shared memory.
         otlp_traces_endpoint: URL of the collector that gets a trace of each request; None sends none.
         grace_s: How long requests may go on once the server is told to end.
     """
@@ -43,5 +44,6 @@ class ServeSettings:
     speculate: bool = True
     sinks: int | None = None
     kept_prompts: Path | None = None
+    shared_memory: bool = False
     otlp_traces_endpoint: str | None = None
     grace_s: float = 30.0

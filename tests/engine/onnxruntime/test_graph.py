@@ -7,7 +7,7 @@ import onnx
 import pytest
 from onnx import helper as oh
 
-from chipwise.engine.graph_session import GraphEngine
+from chipwise.engine.graph_session import GraphEngine, RunsInto
 from chipwise.engine.null import NullEngine
 from chipwise.engine.onnxruntime import OnnxRuntimeEngine
 from chipwise.errors import EngineError
@@ -83,3 +83,42 @@ def test_options_and_files_that_are_wrong(path: Path, tmp_path: Path) -> None:
 def test_which_engines_run_plain_graphs() -> None:
     assert isinstance(OnnxRuntimeEngine(), GraphEngine)
     assert not isinstance(NullEngine(), GraphEngine)
+
+
+def test_outputs_of_known_shape_are_computed_in_their_place(tmp_path: Path) -> None:
+    nodes = [oh.make_node("Neg", ["x"], ["y"]), oh.make_node("ArgMax", ["x"], ["best"], axis=1)]
+    inputs = [oh.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [2, 3])]
+    outputs = [
+        oh.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [2, 3]),
+        oh.make_tensor_value_info("best", onnx.TensorProto.INT64, [2, 1]),
+    ]
+    model = oh.make_model(oh.make_graph(nodes, "g", inputs, outputs), opset_imports=[oh.make_opsetid("", 17)])
+    model.ir_version = 9
+    onnx.save(model, tmp_path / "g.onnx")
+    session = OnnxRuntimeEngine().open_graph(tmp_path / "g.onnx", options={"threads": 1})
+    assert isinstance(session, RunsInto)
+    memory = bytearray(128)
+    x = np.frombuffer(bytes(np.arange(6, dtype=np.float32)), np.float32).reshape(2, 3)
+    found = session.run_into({"x": x}, {"y": memoryview(memory)[64:96], "best": memoryview(memory)[1:17]})
+    assert np.array_equal(found["y"], -x)
+    assert found["best"].tolist() == [[2], [2]]
+    whole = np.frombuffer(memory, np.uint8)
+    assert np.shares_memory(found["y"], whole)
+    assert np.array_equal(whole[64:88].view(np.float32), -x.ravel())
+    # An odd address, too few bytes: these have arrays of their own, and nothing is written.
+    assert not np.shares_memory(found["best"], whole)
+    assert not whole[:64].any()
+    small = session.run_into({"x": x}, {"y": memoryview(memory)[:8]})
+    assert np.array_equal(small["y"], -x)
+    assert not whole[:64].any()
+    with pytest.raises(EngineError, match="the input 'x' is missing"):
+        session.run_into({}, {})
+
+
+def test_an_output_of_free_size_has_an_array_of_its_own(path: Path) -> None:
+    session = OnnxRuntimeEngine().open_graph(path, options={"threads": 1})
+    assert isinstance(session, RunsInto)
+    memory = bytearray(64)
+    found = session.run_into(FEED, {"y": memoryview(memory)})
+    assert found["y"].tolist() == [[2, 4, 6]]
+    assert not any(memory)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +28,9 @@ class OnnxGraphSession:
             for value in self._session.get_inputs()
         )
         self._types = {value.name: value.dtype for value in self._inputs}
-        self._outputs = tuple(value.name for value in self._session.get_outputs())
+        outputs = self._session.get_outputs()
+        self._outputs = tuple(value.name for value in outputs)
+        self._given = {value.name: (tuple(map(_size, value.shape)), value.type) for value in outputs}
 
     @property
     def input_names(self) -> tuple[str, ...]:
@@ -45,6 +49,43 @@ class OnnxGraphSession:
 
     def run(self, feed: Arrays) -> dict[str, npt.NDArray[Any]]:
         """Run once; see ``GraphSession.run``."""
+        session, ready = self._ready(feed)
+        with stepping():
+            return dict(zip(self._outputs, session.run(list(self._outputs), ready), strict=True))
+
+    def run_into(self, feed: Arrays, places: Mapping[str, memoryview]) -> dict[str, npt.NDArray[Any]]:
+        """Run once, with outputs in memory of the caller's; see ``RunsInto.run_into``."""
+        session, ready = self._ready(feed)
+        laid = {name: array for name, place in places.items() if (array := self._laid(name, place)) is not None}
+        # The binding holds addresses only: the arrays live here until the run is over.
+        inputs = {name: np.ascontiguousarray(array) for name, array in ready.items()}
+        with stepping():
+            binding = session.io_binding()
+            for name, array in inputs.items():
+                binding.bind_input(name, "cpu", 0, array.dtype, array.shape, array.ctypes.data)
+            for name in self._outputs:
+                if (over := laid.get(name)) is None:
+                    binding.bind_output(name)
+                else:
+                    binding.bind_output(name, "cpu", 0, over.dtype, over.shape, over.ctypes.data)
+            session.run_with_iobinding(binding)
+            found = dict(zip(self._outputs, binding.get_outputs(), strict=True))
+            return {name: laid[name] if name in laid else value.numpy() for name, value in found.items()}
+
+    def _laid(self, name: str, place: memoryview) -> npt.NDArray[Any] | None:
+        """An output as an array over a place; None if it cannot be computed there."""
+        shape, kind = self._given.get(name, ((None,), ""))
+        sizes = [size for size in shape if size is not None]
+        if len(sizes) < len(shape):
+            return None
+        dtype, count = _numpy_type(kind), math.prod(sizes)
+        if dtype.hasobject or count == 0 or count * dtype.itemsize > place.nbytes:
+            return None
+        array: npt.NDArray[Any] = np.frombuffer(place, dtype, count).reshape(sizes)
+        return array if array.flags.aligned and array.flags.writeable else None
+
+    def _ready(self, feed: Arrays) -> tuple[ort.InferenceSession, dict[str, npt.NDArray[Any]]]:
+        """The open graph, and what it is fed in its own types."""
         if self._session is None:
             raise EngineError("the session is closed")
         missing, unknown = sorted(set(self._types) - set(feed)), sorted(set(feed) - set(self._types))
@@ -54,9 +95,9 @@ class OnnxGraphSession:
                 where="feed",
                 remedy=f"give the inputs {', '.join(self._types)}",
             )
-        ready = {name: np.asarray(feed[name]).astype(dtype, copy=False) for name, dtype in self._types.items()}
-        with stepping():
-            return dict(zip(self._outputs, self._session.run(list(self._outputs), ready), strict=True))
+        return self._session, {
+            name: np.asarray(feed[name]).astype(dtype, copy=False) for name, dtype in self._types.items()
+        }
 
     def close(self) -> None:
         """Give all memory back."""

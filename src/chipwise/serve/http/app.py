@@ -22,6 +22,7 @@ from chipwise.serve.http.infer import infer_routes
 from chipwise.serve.http.live_page import live_route
 from chipwise.serve.http.probes import probe_routes
 from chipwise.serve.http.reload import RELOAD, reload_route
+from chipwise.serve.http.shared_memory import shared_memory_routes
 from chipwise.serve.http.site import Site
 from chipwise.serve.http.traced import Traced, trace_of
 
@@ -85,6 +86,8 @@ def _answering(site: Site) -> Iterator[Route]:
         yield _absent("/v1/infer", *_NO_GRAPH)
     else:
         yield from infer_routes(site.inference)
+        if site.inference.regions is not None:
+            yield from shared_memory_routes(site.inference.regions, site.settings)
 
 
 def _absent(path: str, what: str, remedy: str) -> Route:

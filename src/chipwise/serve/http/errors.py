@@ -22,6 +22,7 @@ MODEL_NOT_FOUND = "model_not_found"
 INVALID_KEY = "invalid_api_key"
 NOT_SERVED = "not_served"
 ABOVE_CEILING = "priority_not_allowed"
+NOT_LOCAL = "not_local"
 NOT_ALLOWED = "not_allowed"
 BUNDLE_REFUSED = "bundle_refused"
 
@@ -30,6 +31,7 @@ _STATUS_OF_CODE = {
     NOT_SERVED: HTTPStatus.NOT_FOUND,
     INVALID_KEY: HTTPStatus.UNAUTHORIZED,
     ABOVE_CEILING: HTTPStatus.FORBIDDEN,
+    NOT_LOCAL: HTTPStatus.FORBIDDEN,
     NOT_ALLOWED: HTTPStatus.FORBIDDEN,
     BUNDLE_REFUSED: HTTPStatus.UNPROCESSABLE_ENTITY,
 }

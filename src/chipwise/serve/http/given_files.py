@@ -24,7 +24,7 @@ Settings = TypeVar("Settings", bound=BaseModel)
 def given_files(
     model: ServedGraph,
     spec: TensorSpec,
-    data: list[Any] | str | bytes,
+    data: list[Any] | str | bytes | memoryview,
     shape: Sequence[int],
     said: tuple[Mapping[str, Any] | None, Mapping[str, Any] | None],
     where: str,
@@ -64,10 +64,11 @@ def _settings(kind: type[Settings], own: Settings | None, said: Mapping[str, Any
         raise bad(".".join([where, *map(str, first["loc"])]), first["msg"][:1].lower() + first["msg"][1:]) from e
 
 
-def _files(data: list[Any] | str | bytes, shape: Sequence[int], kind: str, where: str) -> list[bytes]:
+def _files(data: list[Any] | str | bytes | memoryview, shape: Sequence[int], kind: str, where: str) -> list[bytes]:
     """Files: base64 in JSON, or bytes with the length of each before it."""
-    if isinstance(data, bytes):
-        files, at = [], 0
+    if isinstance(data, (bytes, memoryview)):
+        # What another program could change while it is decoded is copied first.
+        data, files, at = bytes(data), [], 0
         while at + 4 <= len(data):
             (size,) = struct.unpack_from("<I", data, at)
             files.append(data[at + 4 : at + 4 + size])

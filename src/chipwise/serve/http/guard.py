@@ -10,7 +10,7 @@ from chipwise.errors import RequestError
 from chipwise.serve.http.errors import INVALID_KEY, error_response
 from chipwise.serve.http.keys import ANYONE, Client, Keys
 
-_GUARDED = "/v1/"
+_GUARDED = ("/v1/", "/v2/")
 
 
 class Guard:

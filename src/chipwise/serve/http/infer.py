@@ -16,12 +16,14 @@ from chipwise.serve.http.body import read_body
 from chipwise.serve.http.errors import wrong_model
 from chipwise.serve.http.fields import read_form
 from chipwise.serve.http.given_files import given_files
+from chipwise.serve.http.shared_memory import NO_MEMORY, Memory, MemoryParameters, memory_of
 from chipwise.serve.http.single_shot import SingleShot
 from chipwise.serve.http.traced import trace_of
 from chipwise.serve.http.urgency import DeadlineField
 from chipwise.serve.inference.audio import GivenAudio
 from chipwise.serve.inference.image import GivenImages
-from chipwise.serve.inference.stages import Ask, Reply
+from chipwise.serve.inference.regions import Regions
+from chipwise.serve.inference.stages import Ask, Place, Reply
 from chipwise.serve.inference.tensor import Given, bad
 from chipwise.serve.inference.tensor_types import BYTES, type_name
 from chipwise.serve.served_graph import ServedGraph
@@ -34,10 +36,8 @@ _MAX_RANK = 16
 Size = Annotated[int, Field(ge=1, le=1 << 40)]
 
 
-class InputParameters(BaseModel):
+class InputParameters(MemoryParameters):
     """What an input says beside its data."""
-
-    model_config = _FORM
 
     binary_data_size: Annotated[int, Field(ge=0)] | None = None
     image: dict[str, Any] | None = None
@@ -70,10 +70,8 @@ class InputFields(BaseModel):
     parameters: InputParameters = InputParameters()
 
 
-class OutputParameters(BaseModel):
+class OutputParameters(MemoryParameters):
     """How an output is wanted."""
-
-    model_config = _FORM
 
     binary_data: bool | None = None
 
@@ -116,11 +114,13 @@ class Inference:
         model: The graph.
         shot: The pipeline that runs it.
         settings: The server's settings.
+        regions: The shared memory that tensors may lie in; None if they may not.
     """
 
     model: ServedGraph
     shot: SingleShot
     settings: ServeSettings
+    regions: Regions | None = None
 
 
 def infer_routes(service: Inference) -> list[Route]:
@@ -134,7 +134,9 @@ def infer_routes(service: Inference) -> list[Route]:
     async def infer(request: Request) -> Response:
         body = await read_body(request, settings.max_tensor_bytes, settings.body_timeout_s)
         try:
-            ask, deadline_ms = await run_in_threadpool(read_ask, model, body, request.headers.get(_JSON_LENGTH))
+            memory = memory_of(service.regions, request)
+            length = request.headers.get(_JSON_LENGTH)
+            ask, deadline_ms = await run_in_threadpool(read_ask, model, body, length, memory)
         except RequestError:
             service.shot.metrics.over(service.shot.kind, "invalid")
             raise
@@ -149,13 +151,16 @@ def infer_routes(service: Inference) -> list[Route]:
     return [Route("/v1/infer", infer, methods=["POST"]), Route("/v1/infer", describe, methods=["GET"])]
 
 
-def read_ask(model: ServedGraph, body: bytes, json_length: str | None) -> tuple[Ask, int | None]:
+def read_ask(
+    model: ServedGraph, body: bytes, json_length: str | None, memory: Memory = NO_MEMORY
+) -> tuple[Ask, int | None]:
     """A request held against the graph's inputs, and its deadline in milliseconds. No array is made.
 
     Args:
         model: The graph.
         body: The request's body.
         json_length: How much of it is JSON, as its header says; None for all.
+        memory: Gives the shared memory that tensors may lie in.
 
     Raises:
         RequestError: Something does not fit; the message names the place.
@@ -169,11 +174,13 @@ def read_ask(model: ServedGraph, body: bytes, json_length: str | None) -> tuple[
     fields = read_form(InferFields, body[:length])
     if fields.model is not None and fields.model != model.name:
         raise wrong_model(fields.model, model.name, "inference")
-    tensors = _tensors(model, fields, body[length:])
-    return Ask(fields.id, tensors, _outputs(model, fields)), fields.deadline_ms
+    tensors, outputs = _tensors(model, fields, body[length:], memory), _outputs(model, fields)
+    return Ask(fields.id, tensors, outputs, _places(fields, memory)), fields.deadline_ms
 
 
-def _tensors(model: ServedGraph, fields: InferFields, tail: bytes) -> list[Given | GivenImages | GivenAudio]:
+def _tensors(
+    model: ServedGraph, fields: InferFields, tail: bytes, memory: Memory
+) -> list[Given | GivenImages | GivenAudio]:
     specs = {spec.name: spec for spec in model.inputs}
     names = [one.name for one in fields.inputs]
     for i, name in enumerate(names):
@@ -187,8 +194,12 @@ def _tensors(model: ServedGraph, fields: InferFields, tail: bytes) -> list[Given
     at = 0
     for i, one in enumerate(fields.inputs):
         where, size = f"inputs[{i}]", one.parameters.binary_data_size
-        data: list[Any] | str | bytes | None = one.data
-        if size is not None:
+        data: list[Any] | str | bytes | memoryview | None = one.data
+        if (view := one.parameters.view(memory, f"{where}.parameters")) is not None:
+            if data is not None or size is not None:
+                raise bad(f"{where}.parameters.shared_memory_region", "is beside data")
+            data = view.toreadonly()
+        elif size is not None:
             if data is not None or at + size > len(tail):
                 left = len(tail) - at
                 what = "is beside data" if data is not None else f"is {size}, the body has {left} bytes left"
@@ -204,6 +215,16 @@ def _tensors(model: ServedGraph, fields: InferFields, tail: bytes) -> list[Given
     if at != len(tail):
         raise bad("body", f"{len(tail) - at} bytes behind the JSON belong to no input")
     return tensors
+
+
+def _places(fields: InferFields, memory: Memory) -> dict[str, Place]:
+    places = {}
+    for i, one in enumerate(fields.outputs or ()):
+        said, where = one.parameters, f"outputs[{i}].parameters"
+        if (view := said.view(memory, where)) is not None:
+            region, offset = str(said.shared_memory_region), said.shared_memory_offset or 0
+            places[one.name] = Place(view, region, offset, f"{where}.shared_memory_byte_size")
+    return places
 
 
 def _outputs(model: ServedGraph, fields: InferFields) -> dict[str, bool]:

@@ -3,21 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from pydantic_core import to_json
 
-from chipwise.engine.graph_session import GraphSession, TensorSpec
+from chipwise.engine.graph_session import GraphSession, RunsInto, TensorSpec
 from chipwise.errors import ChipwiseError, EngineError
 from chipwise.serve.inference.audio import GivenAudio
 from chipwise.serve.inference.feed_buffer import FeedBuffer
 from chipwise.serve.inference.image import GivenImages
-from chipwise.serve.inference.tensor import Given
+from chipwise.serve.inference.tensor import Given, bad
 from chipwise.serve.inference.tensor_types import type_name
 from chipwise.serve.pipeline.stage import Stage
+
+
+@dataclass(frozen=True)
+class Place:
+    """Memory of another program's that an output is left in.
+
+    Attributes:
+        view: Its bytes.
+        region: The region's name.
+        offset: Where in the region it begins, in bytes.
+        where: What it is called in errors.
+    """
+
+    view: memoryview
+    region: str
+    offset: int
+    where: str
 
 
 @dataclass(frozen=True)
@@ -28,11 +45,13 @@ class Ask:
         id: The client's name for it.
         tensors: What it gives, one an input.
         outputs: The outputs it wants, in order, and whether each as bytes behind the JSON.
+        places: Where outputs are left that are not sent.
     """
 
     id: str | None
     tensors: Sequence[Given | GivenImages | GivenAudio]
     outputs: Mapping[str, bool]
+    places: Mapping[str, Place] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -82,7 +101,11 @@ def inference_stages(name: str, session: GraphSession, specs: Sequence[TensorSpe
         return Prepared(ask, feed)
 
     def run(prepared: Prepared, _: None) -> Ran:
-        outputs = session.run(prepared.feed)
+        places = {output: place.view for output, place in prepared.ask.places.items()}
+        if places and isinstance(session, RunsInto):
+            outputs = session.run_into(prepared.feed, places)
+        else:
+            outputs = session.run(prepared.feed)
         return Ran(prepared.ask, {output: outputs[output] for output in prepared.ask.outputs})
 
     def write(ran: Ran, _: None) -> Reply:
@@ -100,11 +123,14 @@ def written(name: str, ran: Ran) -> Reply:
 
     Raises:
         EngineError: A number is not finite, which JSON has no word for, or an output's type has no name.
+        RequestError: An output does not fit its place.
     """
     entries, tails = [], []
     for output, array in ran.outputs.items():
         entry: dict[str, Any] = {"name": output, "datatype": type_name(array.dtype), "shape": list(array.shape)}
-        if ran.ask.outputs[output]:
+        if (place := ran.ask.places.get(output)) is not None:
+            entry["parameters"] = _left(array, place)
+        elif ran.ask.outputs[output]:
             little = array.astype(array.dtype.newbyteorder("<"), copy=False)
             tails.append(np.ascontiguousarray(little).tobytes())
             entry["parameters"] = {"binary_data_size": len(tails[-1])}
@@ -118,6 +144,21 @@ def written(name: str, ran: Ran) -> Reply:
     head = {"model_name": name, **({} if ran.ask.id is None else {"id": ran.ask.id}), "outputs": entries}
     text = to_json(head)
     return Reply(text + b"".join(tails), len(text) if tails else None)
+
+
+def _left(array: npt.NDArray[Any], place: Place) -> dict[str, str | int]:
+    """Where an output is, once it is in its place."""
+    if array.nbytes > place.view.nbytes:
+        raise bad(place.where, f"is {place.view.nbytes}, the output has {array.nbytes} bytes")
+    if array.size:
+        there = np.frombuffer(place.view, array.dtype.newbyteorder("<"), array.size).reshape(array.shape)
+        if not np.shares_memory(array, there):
+            there[...] = array
+    return {
+        "shared_memory_region": place.region,
+        "shared_memory_offset": place.offset,
+        "shared_memory_byte_size": array.nbytes,
+    }
 
 
 def _one_by_one(work: Any, values: Sequence[Any], buffers: Sequence[Any]) -> list[Any | ChipwiseError]:

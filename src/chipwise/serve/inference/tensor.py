@@ -29,14 +29,15 @@ class Given:
         name: The input it is for.
         shape: Its sizes.
         datatype: The protocol's name of its type.
-        data: Its numbers in row-major order: little-endian bytes, the same in base64, or a list, flat or nested.
+        data: Its numbers in row-major order: little-endian bytes, which may be of another program, the same in base64,
+            or a list, flat or nested.
         where: What it is called in errors, e.g. ``inputs[0]``.
     """
 
     name: str
     shape: tuple[int, ...]
     datatype: str
-    data: bytes | str | list[Any]
+    data: bytes | memoryview | str | list[Any]
     where: str
 
     def checked(self, spec: TensorSpec) -> Given:
@@ -58,14 +59,14 @@ class Given:
         else:
             numbers, unit = [], "bytes"
             count *= dtype.itemsize
-            given = len(self.data) if isinstance(self.data, bytes) else _decoded_bytes(self.data)
+            given = _decoded_bytes(self.data) if isinstance(self.data, str) else len(self.data)
         if given != count:
             raise bad(f"{self.where}.data", f"holds {given} {unit}, the shape {list(self.shape)} needs {count}")
         data = numbers if isinstance(self.data, list) else self.data
         return Given(self.name, self.shape, self.datatype, data, self.where)
 
     def filled(self, buffer: FeedBuffer) -> npt.NDArray[Any]:
-        """The array. It may lie in the buffer, or in the request's own bytes.
+        """The array. It may lie in the buffer, or in the bytes that were given.
 
         Raises:
             RequestError: It is no base64.
@@ -82,8 +83,12 @@ class Given:
                 raw = base64.b64decode(raw, validate=True)
             except (binascii.Error, ValueError) as e:
                 raise bad(f"{self.where}.data", f"is no base64 ({e})") from e
-        found: npt.NDArray[Any] = np.frombuffer(raw, dtype)
-        return found.reshape(self.shape)
+        found: npt.NDArray[Any] = np.frombuffer(raw, dtype).reshape(self.shape)
+        if found.flags.aligned:
+            return found
+        array = buffer.array(self.name, self.shape, dtype)
+        array[...] = found
+        return array
 
     def _check_numbers(self, numbers: Sequence[Any], dtype: np.dtype[Any]) -> None:
         kinds: tuple[type, ...] = {"b": (bool,), "f": (int, float)}.get(dtype.kind, (int,))
