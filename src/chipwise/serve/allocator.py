@@ -6,16 +6,19 @@ import ctypes
 import sys
 
 # malloc.h of the GNU C library.
-_M_MMAP_THRESHOLD = -3
+_M_MMAP_THRESHOLD, _M_ARENA_MAX = -3, -8
 # Above a page table's cost, below what a prompt of a few thousand tokens takes.
 _LARGE_BYTES = 256 << 10
+# One for the main thread and one for all others: Python lets one of them run at a time.
+_HEAPS = 2
 
 
 def give_back_large_blocks() -> bool:
     """Have blocks of 256 KiB and more lie in mappings of their own, which go back to the system when they are freed.
 
     The GNU C library raises that limit up to 32 MiB by itself once such a block was freed. Later ones then come from
-    the heaps of its threads, whose lower ends hardly ever become free again (man 3 mallopt).
+    the heaps of its threads, eight a core, whose lower ends hardly ever become free again; so there are to be two of
+    these (man 3 mallopt). To be called before threads are started.
 
     Returns:
         Whether the C library took the setting. Others, such as musl's, do so by themselves.
@@ -23,4 +26,7 @@ def give_back_large_blocks() -> bool:
     if sys.platform != "linux":
         return False
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    return mallopt is not None and mallopt(_M_MMAP_THRESHOLD, _LARGE_BYTES) == 1
+    if mallopt is None:
+        return False
+    # Each returns 1 if it took the value.
+    return bool(mallopt(_M_MMAP_THRESHOLD, _LARGE_BYTES) + mallopt(_M_ARENA_MAX, _HEAPS) == 2)
