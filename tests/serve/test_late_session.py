@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from chipwise.engine import Batch
+from chipwise.engine import Batch, StepOutput
 from chipwise.engine.onnxruntime.fused import FusedSession
+from chipwise.errors import EngineError
 from chipwise.serve.allocator import give_back_large_blocks
 from chipwise.serve.late_session import LateSession
 from tests.model.decoder.random_models import write_folder
@@ -61,3 +62,43 @@ def test_a_session_that_is_whole_answers_as_one_that_is_not(graph: Path) -> None
         said.append(session.step(batch).logits.copy())
         session.close()
     assert np.array_equal(*said)
+
+
+class _Noting:
+    """A session that notes what it is asked, and fails if it shall."""
+
+    n_slots, max_context, vocab_size, max_step_tokens = 3, 64, 8, 16
+
+    def __init__(self, *, fails: bool = False) -> None:
+        self.steps: list[tuple[tuple[int, ...], list[int]]] = []
+        self.closed = False
+        self._fails = fails
+
+    def step(self, batch: Batch) -> StepOutput:
+        if self._fails:
+            raise EngineError("no memory")
+        self.steps.append((batch.tokens.shape, batch.past.tolist()))
+        return StepOutput(np.zeros((batch.rows, self.vocab_size), np.float32))
+
+    def move_slot(self, source: int, target: int, tokens: int) -> None:
+        raise AssertionError("nothing is to be moved")
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def test_the_longest_and_the_widest_step_are_run_at_the_start_if_all_memory_shall_be_there() -> None:
+    lazy, whole = _Noting(), _Noting()
+    LateSession(lambda: lazy, n_slots=3, max_context=64, vocab_size=8).open()
+    LateSession(lambda: whole, n_slots=3, max_context=64, vocab_size=8).open(whole=True)
+    assert lazy.steps == []
+    assert whole.steps == [((1, 16), [0]), ((3, 1), [16, 16, 16])]
+
+
+def test_an_engine_that_fails_then_is_closed_and_said() -> None:
+    session = _Noting(fails=True)
+    late_one = LateSession(lambda: session, n_slots=3, max_context=64, vocab_size=8)
+    with pytest.raises(EngineError, match="no memory"):
+        late_one.open(whole=True)
+    assert session.closed
+    assert not late_one.opened

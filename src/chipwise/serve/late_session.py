@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
+import numpy as np
+
 from chipwise.engine.batch import Batch, StepOutput
 from chipwise.engine.session import SavesSlots, Session
 from chipwise.errors import ChipwiseError, EngineError
@@ -45,7 +47,7 @@ class LateSession:
         """The session; opened if it is not.
 
         Args:
-            whole: Whether the memory of its KV is taken from the system now, not when it is first written.
+            whole: Whether all memory it will need is taken from the system now, not when it is first used.
 
         Raises:
             EngineError: It cannot be opened. The next call tries again.
@@ -61,7 +63,11 @@ class LateSession:
                 session.close()
                 raise EngineError(f"the fallback has {found} logits a row, the engine {self.vocab_size}")
             if whole:
-                _write_kv(session)
+                try:
+                    _take_memory(session)
+                except BaseException:
+                    session.close()
+                    raise
             self._session = session
             _logger.info("the fallback is open after %.1f s", time.monotonic() - started_s)
         return self._session
@@ -89,10 +95,19 @@ class LateSession:
             self._session = None
 
 
-def _write_kv(session: Session) -> None:
-    """Write all of its slots once: what is never written takes no memory, and might find none when it is needed."""
-    if not isinstance(session, SavesSlots):
-        return
-    nothing = session.save_slot(0, session.max_context)
-    for slot in range(session.n_slots):
-        session.load_slot(slot, nothing)
+def _take_memory(session: Session) -> None:
+    """Write all slots once, and run the longest and the widest step.
+
+    What was never used takes no memory of the system, and might find none when it is needed.
+
+    Raises:
+        EngineError: The engine failed.
+    """
+    if isinstance(session, SavesSlots):
+        nothing = session.save_slot(0, session.max_context)
+        for slot in range(session.n_slots):
+            session.load_slot(slot, nothing)
+    # One slot's worth of tokens 0, then one more for each slot.
+    longest = min(session.max_step_tokens, session.max_context - 1)
+    session.step(Batch(0, np.zeros((1, longest), np.int64), np.zeros(1, np.int64)))
+    session.step(Batch(0, np.zeros((session.n_slots, 1), np.int64), np.full(session.n_slots, longest)))
