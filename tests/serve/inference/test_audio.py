@@ -133,6 +133,8 @@ def headed(frames_said: int) -> bytes:
         (file_of(tone()), {"samples": 100_000_000}, "100,000,000 numbers"),
         (file_of(np.zeros(600_000), 1000), {"max_s": 600.0, "rate_hz": 192_000}, "115,200,000 numbers"),
     ],
+    # Files hold the time they were made at.
+    ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_what_is_refused_says_why(recording: bytes, options: dict, words: str) -> None:
     with pytest.raises(RequestError) as caught:
