@@ -80,3 +80,11 @@ def test_what_is_added_is_what_was_not_there(old: list[tuple[int, int]], new: li
         return {place for start, end in ranges for place in range(start, end)}
 
     assert places(added(before, after)) == places(after) - places(before)
+
+
+def test_they_are_available_unless_turned_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_page_bytes", lambda: 2 << 20)
+    assert module.available()
+    monkeypatch.undo()
+    monkeypatch.setenv(module.SETTING, "0")
+    assert not module.available()

@@ -25,6 +25,11 @@ _LARGEST_PAGE_BYTES = 4 << 20
 Range = tuple[int, int]
 
 
+def available() -> bool:
+    """Whether ``huge_pages`` can do anything here."""
+    return _page_bytes() is not None
+
+
 @contextmanager
 def huge_pages() -> Iterator[None]:
     """Let memory that is allocated inside lie in huge pages. Where the system cannot do it nothing happens."""

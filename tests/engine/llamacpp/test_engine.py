@@ -12,6 +12,7 @@ from unittest.mock import patch
 import pytest
 
 from chipwise.engine.llamacpp import LlamaCppEngine, binding
+from chipwise.engine.llamacpp import opened as opened_module
 from chipwise.engine.llamacpp.binding import load_binding
 from chipwise.engine.registry import engines, get_engine
 from chipwise.errors import DependencyError, EngineError, InputError, ModelFormatError
@@ -85,6 +86,15 @@ def test_kv_that_does_not_fit_is_refused_before_the_file_is_read(fake: ModuleTyp
 def test_options(open_fake: OpenFake, fake: ModuleType) -> None:
     session = open_fake(options={"threads": 3, "kv_token_bytes": 10})
     assert fake.context_of(session._opened.context).threads == 3
+
+
+@pytest.mark.parametrize(("pages", "mode"), [(True, 0), (False, -1)])
+def test_weights_are_read_whole_only_for_huge_pages(
+    open_fake: OpenFake, fake: ModuleType, monkeypatch: pytest.MonkeyPatch, pages: bool, mode: int
+) -> None:
+    monkeypatch.setattr(opened_module, "available", lambda: pages)
+    open_fake()
+    assert fake.load_modes == [mode]
 
 
 @pytest.mark.parametrize(

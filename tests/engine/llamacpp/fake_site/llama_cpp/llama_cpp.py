@@ -37,7 +37,7 @@ class llama_batch(ctypes.Structure):
 
 
 class llama_model_params(ctypes.Structure):
-    _fields_ = [("n_gpu_layers", ctypes.c_int32)]
+    _fields_ = [("n_gpu_layers", ctypes.c_int32), ("load_mode", ctypes.c_int)]
 
 
 class llama_context_params(ctypes.Structure):
@@ -74,6 +74,8 @@ class _Context:
 _objects: dict[int, object] = {}
 _numbers = count(1)
 _log = None
+load_modes: list[int] = []
+"""How files were loaded."""
 defaults: dict = {}
 """The settings of files that have none."""
 
@@ -113,10 +115,11 @@ def llama_max_parallel_sequences() -> int:
 
 
 def llama_model_default_params() -> llama_model_params:
-    return llama_model_params(n_gpu_layers=-1)
+    return llama_model_params(n_gpu_layers=-1, load_mode=-1)
 
 
 def llama_model_load_from_file(path: bytes, params: llama_model_params) -> int | None:
+    load_modes.append(params.load_mode)
     with open(path, "rb") as file:
         text = file.read()[4:]
     if text.startswith(b"unknown"):
