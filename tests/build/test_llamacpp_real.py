@@ -27,6 +27,7 @@ from chipwise.engine.isolated.backoff import BackoffRules
 from chipwise.engine.llamacpp.binding import load_binding
 from chipwise.model.importer import load_model
 from chipwise.serve.open_model import open_model
+from chipwise.serve.prefix_proof import reuses_exactly
 from chipwise.target import load_target
 from tests.engine.llamacpp.conftest import load_fake
 from tests.engine.llamacpp.gguf_models import Kind, byte_gguf, home_agent_gguf
@@ -185,6 +186,12 @@ def test_a_copied_slot_holds_the_same_bits(home_gguf: Path, home_agent: Path) ->
         assert np.array_equal(feed(session, 2, [9], len(tokens) + 1), feed(session, 3, [9], len(tokens) + 1))
 
 
+@pytest.mark.parametrize("base", [LLAMA, GEMMA3], ids=["llama", "gemma3"])
+def test_beginnings_are_taken_over_exactly(tmp_path: Path, base: dict[str, Any]) -> None:
+    with closing(opened(byte_gguf(tmp_path / "m.gguf", Kind.Q8_0, base=base))) as session:
+        assert reuses_exactly(session)
+
+
 def test_the_end_of_a_slot_is_taken_back(home_gguf: Path, home_agent: Path) -> None:
     tokens = texts(home_gguf, home_agent)[1]
     with closing(opened(home_gguf)) as session:
@@ -235,6 +242,14 @@ def test_shared_it_answers_as_it_does_alone(bundle: Path, server: Live, home_ggu
     asked, tokenizer = texts(home_gguf, home_agent), server.service.model.tokenizer
     wanted = [tokenizer.decode(alone(bundle, prompt, tokenizer.special.eos_ids, 32)) for prompt in asked]
     assert ask_all(server, asked, 32) == wanted
+
+
+def test_a_shared_beginning_is_computed_once(server: Live, home_gguf: Path, home_agent: Path) -> None:
+    tokens = max(texts(home_gguf, home_agent), key=len)
+    body = {"prompt": tokens, "temperature": 0, "max_tokens": 8}
+    first, second = (server.http.post("/v1/completions", json=body, timeout=60).json() for _ in range(2))
+    assert second["usage"]["prompt_tokens_details"]["cached_tokens"] == len(tokens) - 2
+    assert second["choices"][0]["text"] == first["choices"][0]["text"]
 
 
 def test_enforced_json_holds(server: Live) -> None:
