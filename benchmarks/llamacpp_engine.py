@@ -15,52 +15,20 @@ import statistics
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
 from benchmarks import llama_server
+from benchmarks.llamacpp_engine_results import EngineBesideServer, EngineRates
 from benchmarks.load import Prompts, ask, client_of, stream_for, tokens_between
 from benchmarks.machine import bandwidth, facts, load_average, today
 from benchmarks.model import cache, smollm2
-from benchmarks.results import RESULTS, MachineFacts, save
+from benchmarks.results import RESULTS, save
 from benchmarks.served import Server
 from benchmarks.serving import contestants
 
 STREAMS = (1, 4, 8)
-
-
-@dataclass(frozen=True)
-class EngineRates:
-    """A server's tokens a second, all streams together.
-
-    Attributes:
-        name: Its key.
-        title: Its name for people.
-        tokens_per_s: By the number of streams, one a round.
-        tokens_per_cpu_s: The same over the CPU time of its processes.
-        load_averages: The machine's load before each round.
-    """
-
-    name: str
-    title: str
-    tokens_per_s: dict[int, tuple[float, ...]]
-    tokens_per_cpu_s: dict[int, tuple[float, ...]]
-    load_averages: tuple[float, ...]
-
-
-@dataclass(frozen=True)
-class EngineBesideServer:
-    """The whole result."""
-
-    date: str
-    model: str
-    machine: MachineFacts
-    peer_version: str
-    threads: int
-    window_s: float
-    servers: tuple[EngineRates, ...]
 
 
 def servers(gguf: Path) -> list[Server]:

@@ -12,6 +12,7 @@ from benchmarks.board_results import RehearsalResult, TelemetryCost, rehearsal, 
 from benchmarks.chip_results import RockchipEmulation, RockchipModels
 from benchmarks.decoder_results import RockchipDecoders, rockchip_decoders
 from benchmarks.isolation_results import IsolationCost, isolation
+from benchmarks.llamacpp_engine_results import EngineBesideServer, llamacpp_engine
 from benchmarks.logits_check_results import LogitsCheckCost, logits_check
 from benchmarks.model import ROOT
 from benchmarks.pipeline_results import PipelineResult, pipeline
@@ -49,6 +50,7 @@ def render(results: Path = RESULTS, tried: Path = TRIED) -> str:
     parts += _section(results / "planted_damage.json", PlantedDamage, planted_damage)
     parts += _section(results / "build_time.json", BuildTime, build_time)
     parts += _section(results / "serving.json", Serving, serving)
+    parts += _section(results / "llamacpp_engine.json", EngineBesideServer, llamacpp_engine)
     parts += _section(results / "agent_traces.json", AgentTraces, agent_traces)
     parts += _section(results / "pipeline.json", PipelineResult, pipeline)
     parts += _section(results / "verify_time.json", VerifyTime, verify_time)

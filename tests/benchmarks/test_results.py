@@ -11,6 +11,7 @@ from benchmarks.board_results import RehearsalResult, TelemetryCost
 from benchmarks.chip_results import RockchipEmulation, RockchipModels
 from benchmarks.decoder_results import RockchipDecoders
 from benchmarks.isolation_results import IsolationCost
+from benchmarks.llamacpp_engine_results import EngineBesideServer
 from benchmarks.logits_check_results import LogitsCheckCost
 from benchmarks.pipeline_results import PipelineResult
 from benchmarks.planted_results import PlantedDamage
@@ -29,7 +30,7 @@ KINDS = {
     "rockchip_decoders": RockchipDecoders, "verify_time": VerifyTime,
     "planted_damage": PlantedDamage, "serving": Serving, "telemetry_cost": TelemetryCost, "rehearsal": RehearsalResult,
     "logits_check": LogitsCheckCost, "isolation": IsolationCost, "pipeline": PipelineResult,
-    "agent_traces": AgentTraces, "soak": Soak,
+    "agent_traces": AgentTraces, "soak": Soak, "llamacpp_engine": EngineBesideServer,
 }  # fmt: skip
 
 
