@@ -50,9 +50,10 @@ def llamacpp_engine(result: EngineBesideServer) -> list[str]:
         f"`python -m benchmarks.llamacpp_engine`, {result.date}. {result.model} in Q4_0, the same file in all servers, "
         f"{result.threads} thread(s), 16 prompt tokens and 96 of an answer a request; {rounds} rounds of "
         f"{result.window_s:.0f} s, the servers in turns, once every stream was answered. Tokens of all streams a "
-        "second of CPU time of the server's processes: medians, in brackets the lowest and highest round. By the clock "
-        f"the medians stand behind; the machine had other work, at a load average of {min(loads):.1f} to "
-        f"{max(loads):.1f} when the rounds began, so they say little. {result.machine.cpu}, {result.machine.cores} cores.\n",
+        "second of CPU time of the server's processes: medians, in brackets the lowest and highest round. By the "
+        "clock the medians stand behind; the machine had other work, at a load average of "
+        f"{min(loads):.1f} to {max(loads):.1f} when the rounds began, so they say little. {result.machine.cpu}, "
+        f"{result.machine.cores} cores.\n",
         f"| server | {' | '.join(f'{n} streams' for n in streams)} |",
         f"|---|{'---|' * len(streams)}",
         *(f"| {one.title} | {' | '.join(_cell(one, n) for n in streams)} |" for one in result.servers),
