@@ -10,6 +10,7 @@ import pytest
 
 from chipwise.bundle import open_bundle
 from chipwise.cli.main import main
+from chipwise.engine.isolated import IsolatedGraph
 from chipwise.serve.assembly import open_single_shots
 from tests.build.models import write_images, write_net
 from tests.serve.live import Live, live
@@ -17,17 +18,18 @@ from tests.serve.live import Live, live
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+@pytest.fixture(scope="module", params=[None, True], ids=["in the server's process", "in its own"])
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     folder = tmp_path_factory.mktemp("graph")
     net, samples = write_net(folder / "net.onnx"), write_images(folder / "images.npz")
     args = ["build", str(net), "--target", "host", "--samples", str(samples), "--threads", "1", "-o", str(folder / "b")]
     assert main(args) == 0
-    served = open_single_shots(open_bundle(folder / "b"), threads=1)
+    served = open_single_shots(open_bundle(folder / "b"), threads=1, isolate=request.param)
     assert served.encoder is None
+    assert isinstance(served.graph.session, IsolatedGraph) is bool(request.param)
     with live(None, graph=served.graph) as running:
         yield running
-    served.close()
+    served.close_single_shots()
 
 
 def test_many_requests_at_once_get_what_each_gets_alone(server: Live) -> None:

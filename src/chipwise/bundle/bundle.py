@@ -27,7 +27,7 @@ from chipwise.bundle.manifest import (
 from chipwise.bundle.self_test import run_self_test
 from chipwise.engine import Session
 from chipwise.engine.graph_session import GraphEngine, GraphSession
-from chipwise.engine.isolated import IsolatedEngine, Isolation
+from chipwise.engine.isolated import IsolatedEngine, Isolation, open_isolated_graph
 from chipwise.engine.registry import get_engine
 from chipwise.errors import BundleError, EngineError, InputError
 from chipwise.files import is_lfs_pointer, read_bounded, sha256_bytes, sha256_file
@@ -214,7 +214,12 @@ class Bundle:
             )
 
     def open_graph(
-        self, *, threads: int | None = None, options: Mapping[str, Any] | None = None, self_test: bool = True
+        self,
+        *,
+        threads: int | None = None,
+        options: Mapping[str, Any] | None = None,
+        self_test: bool = True,
+        isolation: Isolation | None = None,
     ) -> GraphSession:
         """Open the graph of a bundle that holds no decoder, and run the self-test in the session that is returned.
 
@@ -222,6 +227,7 @@ class Bundle:
             threads: Threads of the engine; None leaves it to the bundle's options or the engine.
             options: Further settings of the engine, which go before the bundle's.
             self_test: Whether to compare a run with what the build recorded.
+            isolation: How the engine's process is kept, and then each is tested as it starts; None runs it in this one.
 
         Raises:
             BundleError: The bundle holds no plain graph, or the self-test failed.
@@ -232,17 +238,24 @@ class Bundle:
         spec, test = self.manifest.engine, self.manifest.graph_test
         if GRAPH not in self.files:
             raise BundleError("it holds no plain graph", where=str(self.path), remedy="serve it, if it holds a decoder")
+        graph, settings = self.files[GRAPH], self._options(threads, options)
+
+        def prove(session: GraphSession) -> None:
+            if self_test and test is not None:
+                inputs, outputs = self.files[TEST_INPUTS], self.files[TEST_OUTPUTS]
+                run_graph_test(session, test, inputs, outputs, where=str(self.path))
+
+        if isolation is not None:
+            return open_isolated_graph(spec.name, graph, options=settings, isolation=isolation, prove=prove)
         engine = get_engine(spec.name)
         if not isinstance(engine, GraphEngine):
             raise EngineError(f"the engine {spec.name!r} runs no plain graphs", where=str(self.path))
-        session = engine.open_graph(self.files[GRAPH], options=self._options(threads, options))
-        if self_test and test is not None:
-            try:
-                inputs, outputs = self.files[TEST_INPUTS], self.files[TEST_OUTPUTS]
-                run_graph_test(session, test, inputs, outputs, where=str(self.path))
-            except BaseException:
-                session.close()
-                raise
+        session = engine.open_graph(graph, options=settings)
+        try:
+            prove(session)
+        except BaseException:
+            session.close()
+            raise
         return session
 
     def _options(self, threads: int | None, options: Mapping[str, Any] | None) -> dict[str, Any]:

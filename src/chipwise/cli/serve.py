@@ -81,14 +81,14 @@ def _traces_endpoint(_: click.Context, __: click.Parameter, value: str | None) -
 @click.option(
     "--isolate/--no-isolate",
     default=None,
-    help="Run the engine in a process of its own, which is replaced when it crashes or hangs.  "
+    help="Run each engine in a process of its own, which is replaced when it crashes or hangs.  "
     "[default: on, without onnxruntime]",
 )
 @click.option(
     "--engine-timeout",
     type=click.FloatRange(0, min_open=True),
     callback=_finite,
-    help="Seconds after which a step of the engine's own process counts as a hang.  "
+    help="Seconds after which a step or run of an engine's own process counts as a hang.  "
     "[default: ten times the slowest so far, 30 at least]",
 )
 @click.option(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from chipwise.bundle import Bundle, open_bundle
+from chipwise.engine.isolated import Isolation
 from chipwise.errors import InputError
 from chipwise.serve.crew import Crew, Worker
 from chipwise.serve.exchange import Exchange
@@ -18,6 +19,7 @@ from chipwise.serve.http.single_shot import SingleShot
 from chipwise.serve.http.site import Site
 from chipwise.serve.inference.regions import Regions
 from chipwise.serve.inference.stages import inference_stages
+from chipwise.serve.isolation_rule import isolation_of
 from chipwise.serve.job_metrics import JobMetrics
 from chipwise.serve.metrics import Metrics
 from chipwise.serve.pipeline.pipeline import Pipeline
@@ -61,7 +63,13 @@ class Served:
 
 
 def open_single_shots(
-    own: Bundle, embeddings: Path | None = None, infer: Path | None = None, *, threads: int | None = None
+    own: Bundle,
+    embeddings: Path | None = None,
+    infer: Path | None = None,
+    *,
+    threads: int | None = None,
+    isolate: bool | None = None,
+    isolation: Isolation | None = None,
 ) -> Served:
     """Open what answers in one run: the bundle itself if it is such a model, and those beside it.
 
@@ -70,6 +78,8 @@ def open_single_shots(
         embeddings: The bundle of an encoder beside it; None for none.
         infer: The bundle of a plain graph beside it; None for none.
         threads: Threads of each engine; None leaves it to the bundle or the engine.
+        isolate: Whether each engine runs in a process of its own; None decides by the engine.
+        isolation: How these are kept.
 
     Raises:
         InputError: Two bundles are for the same route, or have the same name.
@@ -85,8 +95,14 @@ def open_single_shots(
     names = [bundle.manifest.name for bundle in (None if is_encoder or is_graph else own, encoders, graphs) if bundle]
     if len(set(names)) < len(names):
         raise InputError(f"two bundles are named {names[-1]!r}", remedy="serve each in a server of its own")
-    encoder = None if encoders is None else open_encoder(encoders, threads=threads)
-    return Served(None, encoder, None if graphs is None else open_served_graph(graphs, threads=threads))
+    encoder = graph = None
+    if encoders is not None:
+        kept = isolation_of(encoders, isolate, isolation)
+        encoder = open_encoder(encoders, threads=threads, isolation=kept)
+    if graphs is not None:
+        kept = isolation_of(graphs, isolate, isolation)
+        graph = open_served_graph(graphs, threads=threads, isolation=kept)
+    return Served(None, encoder, graph)
 
 
 def make_site(

@@ -15,6 +15,7 @@ from chipwise.engine.session import Session
 from chipwise.errors import BundleError, InputError
 from chipwise.files import sha256_bytes
 from chipwise.serve.bundle_facts import created_s
+from chipwise.serve.isolation_rule import isolation_of
 from chipwise.serve.late_session import LateSession
 from chipwise.serve.prefix_proof import reuses_exactly
 from chipwise.serve.served_model import ServedModel
@@ -23,8 +24,6 @@ from chipwise.serve.served_model import ServedModel
 _DEFAULT_CONTEXT = 4096
 # How long requests wait for an engine's next process while another engine could answer them.
 _PATIENCE_BESIDE_FALLBACK_S = 1.0
-# What runs in the server's own process unless asked otherwise. A vendor's runtime, which may crash or hang, does not.
-_TRUSTED_ENGINES = ("onnxruntime", "null")
 
 FallbackMode = Literal["lazy", "resident", "off"]
 """When the second engine of a bundle is opened: on first need, at the start with all its memory, or never."""
@@ -102,13 +101,10 @@ class ModelOpener:
 
     def _isolation_of(self, bundle: Bundle) -> Isolation | None:
         """How the engine's process is kept; None if it has none of its own. Beside a fallback nobody waits for it."""
-        isolate = self.isolate
-        if isolate is None:
-            isolate = bundle.manifest.engine.name not in _TRUSTED_ENGINES
-        kept = self.isolation or Isolation()
-        if bundle.manifest.fallback is not None and self.fallback != "off":
+        kept = isolation_of(bundle, self.isolate, self.isolation)
+        if kept is not None and bundle.manifest.fallback is not None and self.fallback != "off":
             kept = replace(kept, patience_s=_PATIENCE_BESIDE_FALLBACK_S, patience_factor=0.0)
-        return kept if isolate else None
+        return kept
 
     def _fallback_of(self, bundle: Bundle, session: Session) -> Session | None:
         if self.fallback == "resident" and bundle.manifest.fallback is None:

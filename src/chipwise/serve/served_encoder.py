@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from chipwise.bundle import Bundle
 from chipwise.bundle.manifest import GRAPH
 from chipwise.engine.graph_session import GraphSession
+from chipwise.engine.isolated import Isolation
 from chipwise.engine.text_encoder import TextEncoder, output_of
 from chipwise.errors import BundleError
 from chipwise.model.tokenizer import Tokenizer
@@ -50,7 +51,7 @@ def holds_encoder(bundle: Bundle) -> bool:
     )
 
 
-def open_encoder(bundle: Bundle, *, threads: int | None = None) -> ServedEncoder:
+def open_encoder(bundle: Bundle, *, threads: int | None = None, isolation: Isolation | None = None) -> ServedEncoder:
     """Open an encoder, and see by its self-test and by a padded text that it does what it should.
 
     Raises:
@@ -65,7 +66,7 @@ def open_encoder(bundle: Bundle, *, threads: int | None = None) -> ServedEncoder
         )
     config = bundle.manifest.model.config
     rows, tokens = (size if isinstance(size, int) else None for size in config["inputs"]["input_ids"])
-    session = bundle.open_graph(threads=threads)
+    session = bundle.open_graph(threads=threads, isolation=isolation)
     try:
         encoder = TextEncoder(session, where, rows=rows, tokens=tokens)
         some = tokenizer.encode_framed("a lamp")[:8]

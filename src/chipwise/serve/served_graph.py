@@ -11,6 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 from chipwise.bundle import Bundle
 from chipwise.bundle.manifest import GRAPH
 from chipwise.engine.graph_session import DescribesInputs, GraphSession, TensorSpec
+from chipwise.engine.isolated import Isolation
 from chipwise.errors import BundleError
 from chipwise.serve.bundle_facts import created_s
 from chipwise.serve.inference.audio_settings import AudioSettings
@@ -47,7 +48,7 @@ def holds_graph(bundle: Bundle) -> bool:
     return GRAPH in bundle.files
 
 
-def open_served_graph(bundle: Bundle, *, threads: int | None = None) -> ServedGraph:
+def open_served_graph(bundle: Bundle, *, threads: int | None = None, isolation: Isolation | None = None) -> ServedGraph:
     """Open a graph and run its self-test.
 
     Raises:
@@ -56,7 +57,7 @@ def open_served_graph(bundle: Bundle, *, threads: int | None = None) -> ServedGr
     """
     config = bundle.manifest.model.config
     images, audio = _described(bundle, "images", ImageSettings), _described(bundle, "audio", AudioSettings)
-    session = bundle.open_graph(threads=threads)
+    session = bundle.open_graph(threads=threads, isolation=isolation)
     if isinstance(session, DescribesInputs):
         specs = session.inputs
     else:

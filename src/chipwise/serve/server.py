@@ -77,7 +77,7 @@ def serve(
         path: The bundle's folder.
         settings: The server's settings.
         opener: Opens its language model, with slots for the reserved and the parked, too; of encoders and plain graphs
-            its threads count alone.
+            its threads and its engines' processes count alone.
         keys: Who may ask; None lets everybody.
         board: The board that is watched; None watches none.
         announcer: Whom to tell.
@@ -96,7 +96,7 @@ def serve(
         bundle = open_bundle(path)
         if holds_graph(bundle):
             _refuse_board(board)
-            served = open_single_shots(bundle, embeddings, infer, threads=opener.threads)
+            served = _open_single_shots(opener, bundle, embeddings, infer)
             _run(served, None, listener, settings, announcer, keys)
             return
         with ExitStack() as stack:
@@ -106,7 +106,7 @@ def serve(
                 hardware, opener = watched.hardware, replace(opener, wrap=watched.wrap)
             model = opener.open(bundle)
             # After the language model: its engine's process, if it has one, is started with fewer threads about.
-            served = open_single_shots(bundle, embeddings, infer, threads=opener.threads)
+            served = _open_single_shots(opener, bundle, embeddings, infer)
             if hardware is not None:
                 (announcer or Announcer()).board(hardware)
             # What was loaded stays: the collector need not walk it between two tokens.
@@ -114,6 +114,12 @@ def serve(
             gc.freeze()
             source = Source(bundle, opener, hardware)
             _run(replace(served, chat=model, variants=variants_of(bundle)), source, listener, settings, announcer, keys)
+
+
+def _open_single_shots(opener: ModelOpener, bundle: Bundle, embeddings: Path | None, infer: Path | None) -> Served:
+    return open_single_shots(
+        bundle, embeddings, infer, threads=opener.threads, isolate=opener.isolate, isolation=opener.isolation
+    )
 
 
 @dataclass(frozen=True)

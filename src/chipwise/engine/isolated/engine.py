@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from chipwise.engine.isolated.keeper import Keeper, Prove
-from chipwise.engine.isolated.remote import Opening
+from chipwise.engine.isolated.keeper import Keeper
+from chipwise.engine.isolated.process import EngineProcess
+from chipwise.engine.isolated.remote import Opening, RemoteSession
 from chipwise.engine.isolated.session import IsolatedSession, SavingIsolatedSession
 from chipwise.engine.isolated.settings import Isolation
+from chipwise.engine.isolated.step_limit import StepLimit
 from chipwise.engine.session import Session
 from chipwise.errors import EngineError
+
+Prove = Callable[[Session], None]
+"""Runs a self-test in a fresh session, and raises what is wrong."""
 
 
 def _nothing(session: Session) -> None:
@@ -42,7 +47,15 @@ class IsolatedEngine:
             EngineLostError: The process ended or hung while it opened.
             ChipwiseError: Whatever the engine, or the proof, raises.
         """
-        keeper = Keeper(Opening(self.name, files, n_slots, max_context, options), self._isolation, self._prove)
+        opening, limit = (
+            Opening(self.name, files, n_slots, max_context, options),
+            StepLimit(self._isolation.step_timeout_s),
+        )
+
+        def connect(process: EngineProcess, start_s: float) -> RemoteSession:
+            return RemoteSession(process, opening, limit, start_s)
+
+        keeper = Keeper(connect, self._isolation, self._prove)
         facts = keeper.facts
         if facts is None:
             raise EngineError("the engine opened without saying as what")

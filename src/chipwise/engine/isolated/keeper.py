@@ -6,18 +6,30 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from typing import Any, Generic, Protocol, TypeVar
 
 from chipwise.engine.isolated.backoff import Backoff
 from chipwise.engine.isolated.process import EngineProcess
-from chipwise.engine.isolated.remote import Opening, RemoteSession, SessionFacts
 from chipwise.engine.isolated.settings import Isolation
-from chipwise.engine.isolated.step_limit import StepLimit
 from chipwise.engine.restarts import EngineState
-from chipwise.engine.session import Session
 from chipwise.errors import ChipwiseError, EngineError, EngineLostError
 
-Prove = Callable[[Session], None]
-"""Runs a self-test in a fresh session, and raises what is wrong."""
+
+class Remote(Protocol):
+    """What is open in a process."""
+
+    @property
+    def process(self) -> EngineProcess:
+        """The process."""
+        ...
+
+    @property
+    def facts(self) -> Any:
+        """What it says of itself: the same after each restart."""
+        ...
+
+
+R = TypeVar("R", bound=Remote)
 
 _FAILED_STARTS_UNTIL_DOWN = 2
 _LONG_WAIT_S = 5.0
@@ -29,28 +41,29 @@ _END_S = 10.0
 _logger = logging.getLogger(__name__)
 
 
-class Keeper:
+class Keeper(Generic[R]):
     """Keeps one process of an engine up, from the constructor to ``close``.
 
     It owns a thread that lives as long, since the kernel ends a process with the thread that started it.
 
     Args:
-        opening: What each process opens.
-        isolation: How it is watched.
-        prove: Run in each process before it is used.
+        connect: Opens it in a fresh process, within so many seconds.
+        isolation: How the process is watched.
+        prove: Runs a self-test in what was opened before it is used, and raises what is wrong.
 
     Raises:
         ChipwiseError: What the first start raised.
     """
 
-    def __init__(self, opening: Opening, isolation: Isolation, prove: Prove) -> None:
-        self._opening, self._isolation, self._prove = opening, isolation, prove
-        self._limit = StepLimit(isolation.step_timeout_s)
+    def __init__(
+        self, connect: Callable[[EngineProcess, float], R], isolation: Isolation, prove: Callable[[R], None]
+    ) -> None:
+        self._connect, self._isolation, self._prove = connect, isolation, prove
         self._backoff = Backoff(isolation.backoff)
         self._changed = threading.Condition()
         self._process: EngineProcess | None = None
-        self._remote: RemoteSession | None = None
-        self._taken: RemoteSession | None = None
+        self._remote: R | None = None
+        self._taken: R | None = None
         self._closing = False
         self._failed: ChipwiseError | None = None
         self._trouble = ""
@@ -59,7 +72,7 @@ class Keeper:
         self._lost_s: float | None = None
         self._patience_s, self._start_s = isolation.patience_s, isolation.start_timeout_s
         self.restarts = 0
-        self.facts: SessionFacts | None = None
+        self.facts: Any = None
         self._thread = threading.Thread(target=self._run, name="chipwise-engine-keeper", daemon=True)
         self._thread.start()
         self._await_first()
@@ -79,8 +92,8 @@ class Keeper:
         """See ``Restarts.trouble``."""
         return "" if self.state == "up" else self._trouble or "its process has ended"
 
-    def current(self) -> RemoteSession:
-        """The session of the process that is up. Whoever takes it has to dispose of it.
+    def current(self) -> R:
+        """What is open in the process that is up. Whoever takes it has to dispose of it.
 
         Raises:
             EngineLostError: None is up.
@@ -90,6 +103,16 @@ class Keeper:
                 raise EngineLostError(f"the engine is being restarted: {self._trouble}")
             self._taken = self._remote
             return self._remote
+
+    def await_current(self) -> R:
+        """The same, once the next process is up, if it is expected.
+
+        Raises:
+            EngineLostError: It did not come.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: self._closing or self.state != "restarting", self._patience_s)
+            return self.current()
 
     def close(self) -> None:
         """End the process and the thread."""
@@ -127,7 +150,7 @@ class Keeper:
             if not self._closing:
                 self._pause(ran_s)
 
-    def _start(self) -> RemoteSession:
+    def _start(self) -> R:
         """A process that has opened its session and proven it; none is left if that fails."""
         process = EngineProcess()
         with self._changed:
@@ -135,7 +158,7 @@ class Keeper:
             if self._closing:
                 process.kill("it was closed")
         try:
-            remote = RemoteSession(process, self._opening, self._limit, self._start_s)
+            remote = self._connect(process, self._start_s)
             self._require_same(remote.facts)
             self._prove(remote)
         except BaseException as e:
@@ -147,11 +170,11 @@ class Keeper:
             raise EngineError(f"the engine's start failed ({type(e).__name__}: {e})") from e
         return remote
 
-    def _require_same(self, facts: SessionFacts) -> None:
+    def _require_same(self, facts: Any) -> None:
         if self.facts not in (None, facts):
             raise EngineError("the engine opened as another one than before")
 
-    def _watch(self, remote: RemoteSession, started_s: float) -> float:
+    def _watch(self, remote: R, started_s: float) -> float:
         """Let a process be used until it ends; how long it was, in seconds."""
         up_s = time.monotonic()
         with self._changed:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final
@@ -14,15 +14,12 @@ import numpy.typing as npt
 from chipwise.engine.batch import Batch, StepOutput
 from chipwise.engine.batch_limits import BatchLimits
 from chipwise.engine.isolated.process import EngineProcess
+from chipwise.engine.isolated.remote_engine import RemoteEngine
 from chipwise.engine.isolated.step_limit import StepLimit
 from chipwise.engine.isolated.step_place import StepPlace
-from chipwise.engine.isolated.wire import Message, raise_error, receive, send
+from chipwise.engine.isolated.wire import Message
 from chipwise.engine.known_fault import Symptom
 from chipwise.errors import EngineError
-
-# Nearly every step is over by then, and nobody need be looked after.
-_QUIET_S = 0.25
-_LOOK_S = 0.05
 
 
 @dataclass(frozen=True)
@@ -64,7 +61,7 @@ class SessionFacts:
     saves: bool
 
 
-class RemoteSession:
+class RemoteSession(RemoteEngine):
     """The session of one worker. Once that is lost, every call raises EngineLostError.
 
     Args:
@@ -75,9 +72,8 @@ class RemoteSession:
     """
 
     def __init__(self, process: EngineProcess, opening: Opening, limit: StepLimit, start_timeout_s: float) -> None:
-        self.process: Final = process
+        super().__init__(process)
         self._limit = limit
-        self._look: Callable[[], None] | None = None
         answer = self._call(opening.message(), start_timeout_s, f"it did not open within {start_timeout_s:g} s")
         self.facts: Final = SessionFacts(**{one.name: answer[one.name] for one in fields(SessionFacts)})
         facts = self.facts
@@ -86,10 +82,6 @@ class RemoteSession:
         self.vocab_size: Final = facts.vocab_size
         self.max_step_tokens: Final = facts.max_step_tokens
         self._limits = BatchLimits(facts.n_slots, facts.max_context, facts.vocab_size, facts.max_step_tokens)
-
-    def while_waiting(self, look: Callable[[], None] | None) -> None:
-        """Have something called again and again while a call takes long."""
-        self._look = look
 
     def step(self, batch: Batch) -> StepOutput:
         """Run one step; see ``Session.step``. The logits lie in memory that the worker writes."""
@@ -140,50 +132,6 @@ class RemoteSession:
         text = self._short({"do": "explain", "symptom": symptom})["text"]
         return None if text is None else str(text)
 
-    def close(self) -> None:
-        """End the worker: its memory goes back to the system at once, whatever it does."""
-        self.process.kill("it was closed")
-
     def _short(self, message: Message) -> dict[str, Any]:
         limit_s = self._limit.other_s
         return self._call(message, limit_s, f"a copy took longer than {limit_s:g} s and counts as a hang")
-
-    def _call(self, message: Message, limit_s: float, too_long: str) -> dict[str, Any]:
-        """Ask, and wait for the answer.
-
-        Raises:
-            EngineLostError: The worker ended, or did not answer in time and was ended.
-            ChipwiseError: Whatever the worker raised.
-        """
-        self._require_alive()
-        try:
-            send(self.process.control, message)
-            answer = self._wait(limit_s, too_long)
-        except OSError as e:
-            raise self.process.loss() from e
-        if answer is None:
-            raise self.process.loss()
-        raise_error(answer)
-        return answer
-
-    def _wait(self, limit_s: float, too_long: str) -> dict[str, Any] | None:
-        control, end_s, why = self.process.control, time.monotonic() + limit_s, too_long
-        slice_s = _QUIET_S
-        while (left_s := end_s - time.monotonic()) > 0:
-            control.settimeout(min(slice_s, left_s) if self._look else left_s)
-            try:
-                return receive(control)
-            except TimeoutError:
-                slice_s = _LOOK_S
-                if self._look:
-                    self._look()
-            except EngineError as e:
-                # Answers would not belong to questions any more.
-                why = e.what
-                break
-        self.process.kill(why)
-        raise self.process.loss()
-
-    def _require_alive(self) -> None:
-        if not self.process.alive:
-            raise self.process.loss()

@@ -24,7 +24,7 @@ class IsolatedSession:
         facts: What the engine's session says of itself.
     """
 
-    def __init__(self, keeper: Keeper, facts: SessionFacts) -> None:
+    def __init__(self, keeper: Keeper[RemoteSession], facts: SessionFacts) -> None:
         self.n_slots: Final = facts.n_slots
         self.max_context: Final = facts.max_context
         self.vocab_size: Final = facts.vocab_size

@@ -13,11 +13,13 @@ import signal
 import socket
 import sys
 import traceback
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from chipwise.engine.batch import Batch
+from chipwise.engine.isolated.graph_desk import GraphDesk
 from chipwise.engine.isolated.shared import SharedMemory
 from chipwise.engine.isolated.step_place import StepPlace
 from chipwise.engine.isolated.wire import Message, error_message, receive, send
@@ -44,19 +46,24 @@ class Worker:
         if first is None:
             return
         try:
-            session = _open(first)
+            if "graph" in first:
+                desk = GraphDesk(first, self._memory)
+                told, do, close = desk.facts(), desk.do, desk.close
+            else:
+                session = _open(first)
+                told, do, close = facts(session), partial(self._do, session), session.close
         except Exception as e:  # whatever it is, the server must hear of it
             self._answer_error(e)
             return
         gc.collect()
         gc.freeze()
-        self._answer(facts(session))
+        self._answer(told)
         while (message := receive(self._control)) is not None:
             try:
-                self._answer(self._do(session, message))
+                self._answer(do(message))
             except Exception as e:  # as above
                 self._answer_error(e)
-        session.close()
+        close()
 
     def _do(self, session: Session, message: Message) -> Message:
         what = message["do"]

@@ -8,6 +8,9 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
+
+from chipwise.engine.graph_session import TensorSpec
 from chipwise.engine.null import NullEngine, NullOptions, NullSession, WallClock
 from chipwise.errors import EngineError
 
@@ -53,6 +56,38 @@ class NoSavingSession:
         return f"{symptom} is known" if symptom == "zeros" else None
 
 
+class MisbehavingGraph:
+    """Doubles ``x``, and dies of some values."""
+
+    input_names, output_names = ("x", "n"), ("y", "count")
+    inputs = (
+        TensorSpec("x", (None, 3), np.dtype(np.float32)),
+        TensorSpec("n", (1,), np.dtype(np.int64)),
+    )
+
+    def run(self, feed):
+        first = float(feed["x"].flat[0]) if feed["x"].size else 0.0
+        if first == SEGFAULT:
+            os.kill(os.getpid(), signal.SIGSEGV)
+        if first == HANG:
+            time.sleep(3600)
+        if first == VENDOR_ERROR:
+            raise KeyError("not one of ours")
+        return {"y": feed["x"] * 2, "count": feed["n"] + feed["x"].size}
+
+    def close(self):
+        pass
+
+
+class UndescribedGraph(MisbehavingGraph):
+    """The same without what only some know."""
+
+    def __getattribute__(self, name):
+        if name == "inputs":
+            raise AttributeError(name)
+        return super().__getattribute__(name)
+
+
 class MisbehavingEngine(NullEngine):
     """Its options: ``broken``, a file whose being there keeps it from starting; ``step_s``; ``plain``."""
 
@@ -67,6 +102,9 @@ class MisbehavingEngine(NullEngine):
         null = NullOptions(vocab_size=260, prefill_s=step_s, decode_s=step_s, clock=WallClock(), next_token=next_token)
         session = MisbehavingSession(n_slots, max_context, null)
         return NoSavingSession(session) if options.get("plain") else session
+
+    def open_graph(self, path, *, options):
+        return UndescribedGraph() if options.get("plain") else MisbehavingGraph()
 
 
 class HashingEngine(NullEngine):
