@@ -120,6 +120,21 @@ def test_another_tokenizer_is_refused_before_anything_runs(tmp_path: Path, engin
     assert engine.sessions == []
 
 
+def test_reports_of_different_versions_are_said_to_be_scored_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    suite = write_suite(tmp_path / "home.jsonl")
+    a, b = verified(tmp_path / "a", suite, tmp_path), verified(tmp_path / "b", suite, tmp_path, seed=5)
+    capsys.readouterr()
+    assert run(a, b) == 0
+    assert "different versions" not in capsys.readouterr().out
+    report = json.loads((a / "report.json").read_text())
+    report["versions"]["chipwise"] = "0.0.9"
+    older = built(tmp_path / "older", documents={"report.json": json.dumps(report).encode()})
+    assert run(older, b) == 0
+    assert "scored by different versions, A by chipwise 0.0.9, B by " in capsys.readouterr().out
+
+
 def test_the_order_of_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     suite = write_suite(tmp_path / "home.jsonl")
     assert run(built(tmp_path / "a"), built(tmp_path / "b", noise=0.01), "--suite", suite) == 0

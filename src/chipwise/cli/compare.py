@@ -119,6 +119,10 @@ def _read(a: Bundle, b: Bundle) -> SideBySide:
     machines = [side.decode.hardware if side.decode else "not measured" for side in sides]
     if machines[0] != machines[1]:
         notes = (*notes, f"speeds were measured on different machines: A {machines[0]}, B {machines[1]}")
+    scored_by = [report.versions.get("chipwise", "an unknown version") for report in (one, other)]
+    if scored_by[0] != scored_by[1]:
+        who = f"A by chipwise {scored_by[0]}, B by {scored_by[1]}"
+        notes = (*notes, f"the answers were scored by different versions, {who}; --suite scores both now")
     words = f"{len(quality.cases)} cases that both were built with"
     return SideBySide(*sides, words, quality, statements(quality, *sides, timed_together=False), notes)
 
