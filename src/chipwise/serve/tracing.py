@@ -66,7 +66,7 @@ def require_opentelemetry() -> Any:
         if e.name is None or e.name.startswith("chipwise"):
             raise
         raise DependencyError(
-            f"traces need the package {e.name}, which is not installed",
+            f"traces need OpenTelemetry, which is not installed (no module {e.name})",
             where=OPTION,
             remedy="pip install 'chipwise[otel]'",
         ) from e
