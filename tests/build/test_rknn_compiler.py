@@ -86,8 +86,12 @@ def test_the_bundle_carries_the_compiled_file_and_the_simulators_outputs(
 
 def test_float16_is_built_without_calibration(files: Path, tmp_path: Path, toolkit: Any) -> None:
     folder = toolkit()
-    assert _net(files, tmp_path / "b", "fp16").passed
+    result = _net(files, tmp_path / "b", "fp16")
+    assert result.passed
     assert fake_rknn.seen(folder)["count"] == {"inputs": 6}
+    test = open_bundle(result.bundle).manifest.graph_test
+    assert test is not None
+    assert test.tolerance == 0.02
 
 
 @pytest.mark.parametrize("faults", [{"noise": 1.0}, {"gain": -1.0}, {"gain": 0.5}, {"gain": 0.0}, {"nan": 1}])

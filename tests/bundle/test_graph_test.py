@@ -114,6 +114,28 @@ def test_indices_count_where_there_are_no_numbers(tmp_path: Path) -> None:
         run_graph_test(Picks(lambda y: y[::-1]), test, *paths, where="b")
 
 
+def test_a_small_dead_channel_is_told_by_output_and_channel(tmp_path: Path) -> None:
+    image = np.random.default_rng(0).standard_normal((1, 3, 8, 8)).astype(np.float32)
+    image[:, 1] *= 0.015
+
+    class Image(FakeGraphSession):
+        def run(self, feed: Mapping[str, Array]) -> dict[str, Array]:
+            return {"features": self._spoil(image.copy())}
+
+    def lose(y: Array) -> Array:
+        y[:, 1] = 0
+        return y
+
+    test, inputs, outputs = record_graph_test(Image(), FEED, tolerance=0.05)
+    paths = tmp_path / "in.npz", tmp_path / "out.npz"
+    paths[0].write_bytes(inputs)
+    paths[1].write_bytes(outputs)
+    run_graph_test(Image(), test, *paths, where="b")
+    assert np.abs(image - lose(image.copy())).max() < test.tolerance * np.abs(image).max(), "the whole output passes"
+    with pytest.raises(BundleError, match=r"channel 1 of the output features is all zeros, up to 0\.0\d+ was expected"):
+        run_graph_test(Image(lose), test, *paths, where="b")
+
+
 def test_the_self_test_can_be_left_out(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _use(FakeGraphEngine(np.zeros_like), monkeypatch)
     open_bundle(bundle).open_graph(self_test=False)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from chipwise.build.compiled_graph import Outputs
 from chipwise.build.graph_file import GraphFile
+from chipwise.bundle.output_channels import channels_last
 from chipwise.errors import EngineError
 from chipwise.quant.calibration import Progress
 from chipwise.report.report import LayerCosine
@@ -82,7 +83,7 @@ def add_floats(sums: dict[str, ChannelCosine], one: Mapping[str, Any], other: Ma
             said = "is missing" if found is None else f"is {list(found)} instead of {list(np.shape(value))}"
             raise EngineError(f"the candidate's output {said}", where=f"output {name}")
         if np.asarray(value).dtype.kind == "f":
-            reference, candidate = _channels_last(value), _channels_last(other[name])
+            reference, candidate = channels_last(value), channels_last(other[name])
             sums.setdefault(name, ChannelCosine(reference.shape[-1])).add(reference, candidate)
 
 
@@ -92,13 +93,6 @@ def _count_equal(counts: dict[str, list[int]], one: Mapping[str, Any], other: Ma
             same = counts.setdefault(name, [0, 0])
             same[0] += int(np.count_nonzero(np.asarray(value) == np.asarray(other[name])))
             same[1] += int(np.size(value))
-
-
-def _channels_last(value: Array) -> Array:
-    """Images have their channels on axis 1, all else on the last."""
-    if value.ndim >= 4:
-        return np.moveaxis(value, 1, -1)
-    return value.reshape(1, 1) if value.ndim == 0 else value
 
 
 def _finite(outputs: Mapping[str, Array]) -> bool:

@@ -129,7 +129,8 @@ class GraphTest:
     """A run of a plain graph with a known outcome; its arrays are files of the bundle.
 
     Attributes:
-        tolerance: The largest difference allowed, as a share of an output's largest magnitude.
+        tolerance: The largest difference allowed, as a share of an output's largest magnitude. What is asked of each
+            channel follows from it; see ``output_channels``.
     """
 
     tolerance: Annotated[Finite, Field(gt=0)]

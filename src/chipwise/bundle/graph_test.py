@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chipwise.bundle.entries import GraphTest
+from chipwise.bundle.output_channels import channel_faults
 from chipwise.engine.graph_session import Arrays, GraphSession
 from chipwise.engine.known_fault import explained
 from chipwise.errors import BundleError
@@ -61,7 +62,7 @@ def run_graph_test(session: GraphSession, test: GraphTest, inputs: Path, outputs
 
     Raises:
         BundleError: An output is missing, of another shape, not finite, all zero although it was not, or differs by
-            more than the tolerance; or a file holds no arrays.
+            more than the tolerance, or one of its channels is dead or of another gain; or a file holds no arrays.
         EngineError: The runtime failed.
     """
     expected = _unpacked(outputs)
@@ -75,6 +76,8 @@ def run_graph_test(session: GraphSession, test: GraphTest, inputs: Path, outputs
         _check_output(session, name, wanted, ours, where)
         if wanted.dtype.kind == "f" or not numbers:
             _check_distance(session, name, wanted, ours, test.tolerance, where)
+        if wanted.dtype.kind == "f":
+            _check_channels(session, name, wanted, ours, test.tolerance, where)
 
 
 def _check_output(
@@ -110,6 +113,25 @@ def _check_distance(
         raise _failure(
             f"the output {name} differs by {largest:.3g} of {scale:.3g} (tolerance {tolerance:g} of it)"
             + explained(session, "differs"),
+            where,
+        )
+
+
+def _check_channels(
+    session: GraphSession,
+    name: str,
+    wanted: npt.NDArray[Any],
+    found: npt.NDArray[Any],
+    tolerance: float,
+    where: str,
+) -> None:
+    """A small channel may be lost within the tolerance of the whole."""
+    faults = list(channel_faults(wanted, found, tolerance=tolerance))
+    if faults:
+        others = f"; so it is with {len(faults) - 1} more" if len(faults) > 1 else ""
+        raise _failure(
+            f"channel {faults[0].channel} of the output {name} {faults[0]}{others}"
+            + explained(session, "zeros" if faults[0].dead else "differs"),
             where,
         )
 
