@@ -11,6 +11,7 @@ from benchmarks.agent_traces_results import AgentTraces, agent_traces
 from benchmarks.board_results import RehearsalResult, TelemetryCost, rehearsal, telemetry_cost
 from benchmarks.chip_results import RockchipEmulation, RockchipModels
 from benchmarks.decoder_results import RockchipDecoders, rockchip_decoders
+from benchmarks.exchange_results import ExchangeCost, exchange
 from benchmarks.isolation_results import IsolationCost, isolation
 from benchmarks.llamacpp_engine_results import EngineBesideServer, llamacpp_engine
 from benchmarks.logits_check_results import LogitsCheckCost, logits_check
@@ -62,6 +63,7 @@ def render(results: Path = RESULTS, tried: Path = TRIED) -> str:
     parts += _section(results / "write_memory.json", WriteMemory, write_memory)
     parts += _section(results / "telemetry_cost.json", TelemetryCost, telemetry_cost)
     parts += _section(results / "logits_check.json", LogitsCheckCost, logits_check)
+    parts += _section(results / "exchange.json", ExchangeCost, exchange)
     parts += _section(results / "isolation.json", IsolationCost, isolation)
     parts += _section(results / "rehearsal.json", RehearsalResult, rehearsal)
     parts += _section(results / "soak.json", Soak, soak)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import logging
 import threading
@@ -206,3 +207,6 @@ def _tidy() -> None:
         gc.unfreeze()
         gc.collect()
         gc.freeze()
+    # glibc keeps what a runtime freed for the next one: as much again as a model takes.
+    if (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None:
+        trim(0)
