@@ -31,7 +31,15 @@ from tests.serve.fakes import VOCAB, alone, byte_tokenizer, text_of
 
 
 def write_form(
-    out: Path, salt: int = 0, *, name: str = "tiny", kl_nats: float = 0.02, broken: bool = False, **changes
+    out: Path,
+    salt: int = 0,
+    *,
+    name: str = "tiny",
+    kl_nats: float = 0.02,
+    broken: bool = False,
+    add_bos: bool = False,
+    tokenizer: bool = True,
+    **changes,
 ) -> Path:
     """A bundle of a null model. Its answers depend on its salt; if broken, its self-test cannot pass."""
     options = {"vocab_size": VOCAB, "salt": salt, **changes.pop("options", {})}
@@ -50,7 +58,8 @@ def write_form(
         **changes,
     }
     with BundleWriter(out, overwrite=True) as writer:
-        writer.add_tokenizer(byte_tokenizer())
+        if tokenizer:
+            writer.add_tokenizer(byte_tokenizer(add_bos=add_bos))
         writer.add_bytes("decoder", b"graph %d" % salt, ".onnx")
         return writer.commit(Manifest(**fields))
 

@@ -63,6 +63,24 @@ def test_a_variant_takes_over_between_requests_and_gives_back(tmp_path: Path) ->
     assert [session.closed for session in slow.opened] == [True] * 3
 
 
+def test_forms_share_what_is_read_from_the_same_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, other = with_variant(tmp_path), write_form(tmp_path / "other", 2)
+    stranger = write_form(tmp_path / "stranger", 3, add_bos=True)
+    with exchanging(path) as server:
+        first = server.post.current
+        server.exchange.want("cool")
+        server.wait(lambda: server.exchange.active == "cool")
+        server.exchange.want(None)
+        with monkeypatch.context() as patch:
+            patch.setattr("chipwise.bundle.bundle.Tokenizer", None)
+            done = server.exchange.order(other).result(10).service
+        assert done.model.tokenizer is first.model.tokenizer
+        assert (done.vocabulary, done.grammars) == (first.vocabulary, first.grammars)
+        unlike = server.exchange.order(stranger).result(10).service
+        assert unlike.model.tokenizer is not first.model.tokenizer
+        assert unlike.vocabulary is not first.vocabulary
+
+
 def test_kv_of_one_form_is_never_anothers(tmp_path: Path) -> None:
     prompt = "the same beginning of sixty-four characters and more, again and again\n"
     with exchanging(with_variant(tmp_path)) as server:
@@ -242,15 +260,14 @@ def test_a_bundle_that_is_not_sound_leaves_the_other_in_service(
     tmp_path: Path, wrong: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, other = write_form(tmp_path / "a"), tmp_path / "b"
-    write_form(other, 2, broken=wrong == "broken", **({"engine": EngineSpec("x")} if wrong == "engine" else {}))
+    engine = {"engine": EngineSpec("x")} if wrong == "engine" else {}
+    write_form(other, 2, broken=wrong == "broken", tokenizer=wrong != "no tokenizer", **engine)
     if wrong == "missing":
         shutil.rmtree(other)
     elif wrong == "altered":
         open_bundle(other).files["decoder"].write_bytes(b"graph 9")
     with exchanging(path) as server:
-        if wrong == "no tokenizer":
-            monkeypatch.setattr("chipwise.bundle.bundle.TOKENIZER", "none")
-        elif wrong == "bug":
+        if wrong == "bug":
 
             def bug(*args, **kwargs):
                 raise KeyError("not one of ours")

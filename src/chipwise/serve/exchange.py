@@ -28,8 +28,8 @@ _RETRY_S = 60.0
 
 _logger = logging.getLogger(__name__)
 
-MakeService = Callable[[ServedModel, tuple[str, ...]], Service]
-"""Makes a service of a model, and of the names that requests may call it."""
+MakeService = Callable[[ServedModel, tuple[str, ...], Service], Service]
+"""Makes a service of a model, of the names that requests may call it, and of what it takes over from."""
 
 
 @dataclass(frozen=True)
@@ -242,9 +242,10 @@ class Exchange:
         need = need_bytes(form, opener.n_slots, opener.context(form), with_fallback=resident)
         refuse_too_large(form, need, self._free_bytes())
         try:
-            model = opener.open(bundle, variant)
+            before = self._post.current
+            model = opener.open(bundle, variant, like=before.model)
             try:
-                return self._make_service(model, names)
+                return self._make_service(model, names, before)
             except BaseException:
                 model.close()
                 raise

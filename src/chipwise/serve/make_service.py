@@ -46,6 +46,7 @@ def make_service(
     hardware: Hardware | None = None,
     turns: Turns | None = None,
     names: tuple[str, ...] = (),
+    like: Service | None = None,
 ) -> Service:
     """Put together what serves a model. The loop is not started.
 
@@ -59,6 +60,7 @@ def make_service(
         hardware: What it runs on, and lets be done; None for no limits.
         turns: Who may run a step, shared with what it takes over from; None if that is nothing.
         names: What requests may call it, the one for lists first; its own name if there are none.
+        like: Another service, whose vocabulary and compiled grammars are taken if it has the same tokenizer.
 
     Raises:
         InputError: The settings do not fit the model.
@@ -69,7 +71,8 @@ def make_service(
             where="--sinks",
             remedy="keep fewer than half of it",
         )
-    session, metrics, vocabulary = model.session, metrics or Metrics(), Vocabulary(model.tokenizer)
+    session, metrics = model.session, metrics or Metrics()
+    vocabulary, grammars = _words(model, like)
     limits = (lambda: NO_LIMITS) if hardware is None else hardware.limits
     fallback: Loop | None = None
     rescue: Rescue | None = None
@@ -84,7 +87,6 @@ def make_service(
     contents = scheduler.contents
     if (folder := _kept_folder(model, settings)) is not None and model.reuses_prefixes:
         restore(folder, _kv_identity(model), session, contents)
-    grammars = Grammars(vocabulary, session.vocab_size, model.tokenizer.special.eos_ids)
     lanes = Lanes(Loop(main, when_broken), fallback, rescue)
     return Service(
         model, vocabulary, grammars, lanes, metrics, clock, settings, keys, hardware, contents, names or (model.name,)
@@ -101,6 +103,14 @@ def keep_prompts(service: Service) -> None:
     except ChipwiseError as e:
         # The server goes on or ends all the same; the next one starts without.
         _logger.warning("prompts are not kept: %s", e)
+
+
+def _words(model: ServedModel, like: Service | None) -> tuple[Vocabulary, Grammars]:
+    vocab_size, tokenizer = model.session.vocab_size, model.tokenizer
+    if like is not None and like.model.tokenizer is tokenizer and like.model.session.vocab_size == vocab_size:
+        return like.vocabulary, like.grammars
+    vocabulary = Vocabulary(tokenizer)
+    return vocabulary, Grammars(vocabulary, vocab_size, tokenizer.special.eos_ids)
 
 
 def _least_reused(model: ServedModel) -> int | None:

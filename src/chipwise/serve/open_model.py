@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from chipwise.bundle import Bundle, open_bundle
+from chipwise.bundle.manifest import SPECIAL_TOKENS, TOKENIZER
 from chipwise.bundle.quality_cost import quality_cost
 from chipwise.engine.isolated import Isolation
 from chipwise.engine.restarts import Restarts
@@ -62,8 +63,13 @@ class ModelOpener:
         longest = bundle.manifest.model.config.get("max_positions")
         return min(longest, _DEFAULT_CONTEXT) if isinstance(longest, int) and longest > 0 else _DEFAULT_CONTEXT
 
-    def open(self, bundle: Bundle, variant: str | None = None) -> ServedModel:
+    def open(self, bundle: Bundle, variant: str | None = None, *, like: ServedModel | None = None) -> ServedModel:
         """Open a bundle's model, or a variant of it, and run its self-test.
+
+        Args:
+            bundle: The bundle.
+            variant: Which form of its model; None for the one it was built as.
+            like: Another model, whose tokenizer is taken if it is the same: reading one stops all threads for a while.
 
         Raises:
             InputError: The fallback shall be resident, and there is none.
@@ -71,8 +77,10 @@ class ModelOpener:
             EngineError: The model cannot be loaded.
         """
         form = bundle if variant is None else bundle.variants[variant]
-        tokenizer, manifest = form.tokenizer, form.manifest
-        if tokenizer is None:
+        manifest, words = form.manifest, _tokenizer_id(form)
+        shared = like is not None and like.tokenizer_id == words
+        tokenizer = like.tokenizer if like is not None and shared else form.tokenizer
+        if tokenizer is None or words is None:
             raise BundleError(
                 "the bundle has no tokenizer, so it cannot answer text",
                 where=str(form.path),
@@ -92,6 +100,7 @@ class ModelOpener:
                 reuses_prefixes=reuses_exactly(session),
                 fallback=self._fallback_of(form, session),
                 process=session if isinstance(session, Restarts) else None,
+                tokenizer_id=words,
                 variant=variant,
                 quality_cost=quality_cost(manifest.verdicts),
             )
@@ -120,6 +129,11 @@ class ModelOpener:
         if self.fallback == "resident":
             late.open(whole=True)
         return late
+
+
+def _tokenizer_id(bundle: Bundle) -> str | None:
+    entries = [bundle.manifest.files.get(role) for role in (TOKENIZER, SPECIAL_TOKENS)]
+    return " ".join(entry.sha256 for entry in entries if entry) if all(entries) else None
 
 
 def open_model(

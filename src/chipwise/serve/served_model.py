@@ -26,6 +26,7 @@ class ServedModel:
         reuses_prefixes: Whether KV copied from another prompt with the same beginning is as good as computed.
         fallback: Another decoder of the same vocabulary, which takes over what the first one fails; None if there is
             none. The server closes it.
+        tokenizer_id: What its tokenizer was read from: two models with the same one, not None, share it.
         variant: Which form of its bundle's model it is; None for the one the bundle was built as.
         quality_cost: What it loses against the unquantized model; None if that was not measured.
         process: The session, if its engine runs in a process that may be lost and is replaced; None if it does not.
@@ -41,6 +42,7 @@ class ServedModel:
     reuses_prefixes: bool = True
     fallback: Session | None = None
     process: Restarts | None = None
+    tokenizer_id: str | None = None
     variant: str | None = None
     quality_cost: QualityCost | None = None
 

@@ -168,10 +168,10 @@ def make_post(
     """
     metrics, turns, hardware = Metrics(), Turns(), source.hardware
 
-    def make(opened: ServedModel, names: tuple[str, ...]) -> Service:
+    def make(opened: ServedModel, names: tuple[str, ...], like: Service | None = None) -> Service:
         return make_service(
             opened, settings, when_broken=when_broken, metrics=metrics, keys=keys, hardware=hardware, turns=turns,
-            names=names, clock=clock,
+            names=names, clock=clock, like=like,
         )  # fmt: skip
 
     post = Post(make(model, (model.name,)))
