@@ -84,6 +84,7 @@ class Slow:
         step_s: How long a step takes.
         gate: Opening waits until it is set.
         opened: The sessions that were opened.
+        most_at_once: The most steps of all of them that ran at once.
     """
 
     step_s: float = 0.0
@@ -92,6 +93,8 @@ class Slow:
     def __post_init__(self) -> None:
         self.opened: list[NullSession] = []
         self.opening = threading.Semaphore(0)
+        self.most_at_once = self._at_once = 0
+        self._lock = threading.Lock()
 
     def wrap(self, session: Session) -> Session:
         assert isinstance(session, NullSession)
@@ -102,7 +105,12 @@ class Slow:
         step = session.step
 
         def slow(batch):
+            with self._lock:
+                self._at_once += 1
+                self.most_at_once = max(self.most_at_once, self._at_once)
             time.sleep(self.step_s)
+            with self._lock:
+                self._at_once -= 1
             return step(batch)
 
         session.step = slow  # type: ignore[method-assign]

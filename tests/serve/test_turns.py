@@ -21,7 +21,7 @@ def test_one_at_a_time_the_more_urgent_first() -> None:
     def run(name: str, priority: Priority) -> None:
         with turns.take(priority):
             order.append(name)
-            running = turns._running
+            running = len(turns._running)
             assert running == 1
 
     holder = threading.Thread(target=hold)
@@ -75,6 +75,11 @@ def test_nobody_waits_for_one_that_hangs() -> None:
     started_s = time.monotonic()
     with turns.take(Priority.BACKGROUND):
         assert 0.04 < time.monotonic() - started_s < 2
+    waited_s = time.monotonic() - started_s
+    for _ in range(100):
+        with turns.take(Priority.BACKGROUND):
+            pass
+    assert time.monotonic() - started_s - waited_s < 1, "it is waited for once, not at every step"
     release.set()
     thread.join(5)
     with turns.take(Priority.BACKGROUND):

@@ -181,6 +181,7 @@ def serve(
     """Serve the bundle at BUNDLE to OpenAI clients: a language model, an encoder or a graph.
 
     Every byte is checked and the self-test run first. Ctrl-C lets running requests finish; a second one quits at once.
+    SIGHUP has the bundle read again: if another one lies there, it takes over without a pause.
     """
     # Some runtimes hold one sequence only: --slots 1 takes no other.
     extra = 0 if slots == 1 else 1

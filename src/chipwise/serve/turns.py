@@ -22,7 +22,7 @@ class Turns:
     def __init__(self, longest_wait_s: float = _LONGEST_WAIT_S) -> None:
         self._longest_wait_s = longest_wait_s
         self._changed = threading.Condition()
-        self._running = 0
+        self._running: set[tuple[Priority, int]] = set()
         self._waiting: set[tuple[Priority, int]] = set()
         self._serial = 0
 
@@ -37,12 +37,17 @@ class Turns:
             self._serial += 1
             mine = (priority, self._serial)
             self._waiting.add(mine)
-            self._changed.wait_for(lambda: not self._running and mine == min(self._waiting), self._longest_wait_s)
+            free = self._changed.wait_for(
+                lambda: not self._running and mine == min(self._waiting), self._longest_wait_s
+            )
+            if not free:
+                # Whoever runs now hangs, for all that is known: those who come next do not wait for it again.
+                self._running.clear()
             self._waiting.remove(mine)
-            self._running += 1
+            self._running.add(mine)
         try:
             yield
         finally:
             with self._changed:
-                self._running -= 1
+                self._running.discard(mine)
                 self._changed.notify_all()
