@@ -23,7 +23,7 @@ def test_page_in_a_browser(chromium: str, tmp_path: Path, width: int, dark: bool
     ):
         server.http.post("/v1/completions", json=ASKED, headers={"X-Priority": "emergency"})
         shown = browsers.show_url(opened, f"{server.url}/", width=width, dark=dark)
-        assert shown.sections() == ["serving", "requests", "policy", "board"]
+        assert shown.sections() == ["serving", "model", "requests", "policy", "board"]
         # Itself only, and the icon that is in it.
         assert {url for url in shown.requests if not url.startswith("data:")} == {f"{server.url}/"}
         assert shown.complaints == []
