@@ -10,6 +10,7 @@ from benchmarks.agent_traces_results import AgentTraces
 from benchmarks.board_results import RehearsalResult, TelemetryCost
 from benchmarks.chip_results import RockchipEmulation, RockchipModels
 from benchmarks.decoder_results import RockchipDecoders
+from benchmarks.exchange_results import ExchangeCost
 from benchmarks.isolation_results import IsolationCost
 from benchmarks.llamacpp_engine_results import EngineBesideServer
 from benchmarks.logits_check_results import LogitsCheckCost
@@ -31,6 +32,7 @@ KINDS = {
     "planted_damage": PlantedDamage, "serving": Serving, "telemetry_cost": TelemetryCost, "rehearsal": RehearsalResult,
     "logits_check": LogitsCheckCost, "isolation": IsolationCost, "pipeline": PipelineResult,
     "agent_traces": AgentTraces, "soak": Soak, "llamacpp_engine": EngineBesideServer,
+    "exchange": ExchangeCost,
 }  # fmt: skip
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import logging
 import threading
@@ -11,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from chipwise.errors import ChipwiseError
+from chipwise.serve.allocator import give_back_what_is_free
 from chipwise.serve.http.service import Service
 from chipwise.serve.make_service import keep_prompts
 from chipwise.serve.workload import Workload
@@ -207,6 +207,4 @@ def _tidy() -> None:
         gc.unfreeze()
         gc.collect()
         gc.freeze()
-    # glibc keeps what a runtime freed for the next one: as much again as a model takes.
-    if (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None:
-        trim(0)
+    give_back_what_is_free()

@@ -7,7 +7,6 @@ import pytest
 from chipwise.bundle import open_bundle
 from chipwise.files import sha256_bytes
 from chipwise.serve.http.keys import Client, Keys
-from chipwise.serve.http.reload import _is_loopback
 from tests.serve.fakes import null_encoder, null_model
 from tests.serve.forms import exchanging, said, write_form
 from tests.serve.live import live
@@ -96,15 +95,15 @@ def test_with_keys_only_an_administrators_may(bundles: tuple[Path, Path]) -> Non
         assert reload("ops") == (200, "")
 
 
-@pytest.mark.parametrize(
-    ("host", "is_here"),
-    [
-        *(("127.0.0.1", True), ("127.8.9.1", True), ("::1", True), ("::ffff:127.0.0.1", True)),
-        *(("10.0.0.1", False), ("::ffff:10.0.0.1", False), ("", False), ("localhost", False)),
-    ],
-)
-def test_what_this_machine_is(host: str, is_here: bool) -> None:
-    assert _is_loopback(host) is is_here
+@pytest.mark.parametrize("uid", [None, 12345])
+def test_without_keys_only_programs_of_the_same_user_may(
+    bundles: tuple[Path, Path], uid: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("chipwise.serve.http.caller.caller_uid", lambda request: uid)
+    with exchanging(bundles[0]) as server:
+        answer = server.http.post(RELOAD, json={"bundle": str(bundles[1])})
+        assert (answer.status_code, answer.json()["error"]["code"]) == (403, "not_local")
+        assert "without keys, exchanging the model is for programs of the server's own user" in answer.text
 
 
 def test_a_server_without_anything_to_exchange_says_so() -> None:

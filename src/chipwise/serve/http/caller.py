@@ -38,10 +38,15 @@ class Connection:
     uid: int | None = None
 
 
-def require_own_user(request: Request) -> None:
+def require_own_user(request: Request, what: str, remedy: str) -> None:
     """Let only programs in that could do to this process what they please anyway.
 
     A caller on loopback may be anybody's, or a proxy with the world behind it: what it is, the kernel tells.
+
+    Args:
+        request: The request.
+        what: What it asks for, as the beginning of a sentence: ``shared memory is``.
+        remedy: What others can do.
 
     Raises:
         RequestError: It calls from elsewhere, runs as another user, or nobody can tell (403).
@@ -49,8 +54,8 @@ def require_own_user(request: Request) -> None:
     uid = caller_uid(request)
     if uid not in (os.geteuid(), _ROOT):
         raise RequestError(
-            "shared memory is for programs of the server's own user on its own machine",
-            remedy="send the tensors in the request",
+            f"{what} for programs of the server's own user on its own machine",
+            remedy=remedy,
             code=NOT_LOCAL,
         )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 from pathlib import Path
 from typing import Annotated
 
@@ -15,6 +14,7 @@ from starlette.routing import Route
 from chipwise.errors import InputError, RequestError
 from chipwise.serve.exchange import Exchange
 from chipwise.serve.http.body import read_body
+from chipwise.serve.http.caller import require_own_user
 from chipwise.serve.http.errors import BUNDLE_REFUSED, NOT_ALLOWED
 from chipwise.serve.http.fields import read_form
 from chipwise.serve.http.guard import client_of
@@ -24,7 +24,8 @@ RELOAD = "/v1/admin/reload"
 
 _MAX_BODY_BYTES = 1 << 16
 _BODY_TIMEOUT_S = 10.0
-# What a proxy adds, or a page in a browser: whoever is behind it is not on this machine.
+_FOR_WHOM = ("without keys, exchanging the model is", "ask from there, or serve with --keys")
+# What a proxy of that user adds, or a page in its browser: whoever is behind it may be anybody.
 _FROM_ELSEWHERE = ("forwarded", "x-forwarded-for", "x-real-ip", "via", "origin")
 
 
@@ -66,7 +67,7 @@ def _refuse_strangers(request: Request, keys: Keys | None) -> None:
     """Refuse whoever may not say what is served.
 
     Raises:
-        RequestError: The key is none of an administrator, or without keys the request is not from this machine (403).
+        RequestError: The key is none of an administrator, or without keys it is no program of the server's user (403).
     """
     if keys is not None:
         if not client_of(request).admin:
@@ -76,19 +77,10 @@ def _refuse_strangers(request: Request, keys: Keys | None) -> None:
                 code=NOT_ALLOWED,
             )
         return
-    host = "" if request.client is None else request.client.host
-    if not _is_loopback(host) or any(name in request.headers for name in _FROM_ELSEWHERE):
+    require_own_user(request, *_FOR_WHOM)
+    if any(name in request.headers for name in _FROM_ELSEWHERE):
         raise RequestError(
-            "only this machine may exchange the model of a server without keys",
-            remedy="ask it there, without a proxy or a browser, or serve with --keys",
+            "the model of a server without keys is exchanged neither through a proxy nor from a page in a browser",
+            remedy=_FOR_WHOM[1],
             code=NOT_ALLOWED,
         )
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    mapped = getattr(address, "ipv4_mapped", None)
-    return (mapped or address).is_loopback

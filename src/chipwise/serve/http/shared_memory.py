@@ -22,6 +22,7 @@ from chipwise.serve.inference.tensor import bad
 from chipwise.serve.settings import ServeSettings
 
 ROOT = "/v2/systemsharedmemory"
+_FOR_WHOM = ("shared memory is", "send the tensors in the request")
 _ONE = f"{ROOT}/region/{{name}}"
 _MAX_BYTES = 1 << 62
 _MAX_BODY_BYTES = 1 << 16
@@ -82,7 +83,7 @@ def memory_of(regions: Regions | None, request: Request) -> Memory:
     """The regions for a request, if it needs them."""
 
     def look() -> Regions:
-        require_own_user(request)
+        require_own_user(request, *_FOR_WHOM)
         return _none() if regions is None else regions
 
     return NO_MEMORY if regions is None else look
@@ -92,20 +93,20 @@ def shared_memory_routes(regions: Regions, settings: ServeSettings) -> list[Rout
     """The routes: status, register and unregister, of one region and of all."""
 
     async def status(request: Request) -> Response:
-        require_own_user(request)
+        require_own_user(request, *_FOR_WHOM)
         name = request.path_params.get("name")
         shown = regions.registered() if name is None else (regions.region(name, "name"),)
         return JSONResponse([_shown(region) for region in shown])
 
     async def register(request: Request) -> Response:
-        require_own_user(request)
+        require_own_user(request, *_FOR_WHOM)
         body = await read_body(request, min(settings.max_body_bytes, _MAX_BODY_BYTES), settings.body_timeout_s)
         fields = read_form(RegisterFields, body)
         regions.register(request.path_params["name"], fields.key, fields.offset, fields.byte_size)
         return JSONResponse({})
 
     async def unregister(request: Request) -> Response:
-        require_own_user(request)
+        require_own_user(request, *_FOR_WHOM)
         regions.unregister(request.path_params.get("name"))
         return JSONResponse({})
 
