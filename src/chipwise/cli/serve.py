@@ -181,7 +181,7 @@ def serve(
     """Serve the bundle at BUNDLE to OpenAI clients: a language model, an encoder or a graph.
 
     Every byte is checked and the self-test run first. Ctrl-C lets running requests finish; a second one quits at once.
-    SIGHUP has the bundle read again: if another one lies there, it takes over without a pause.
+    After SIGHUP another bundle that lies there takes over without a pause.
     """
     # Some runtimes hold one sequence only: --slots 1 takes no other.
     extra = 0 if slots == 1 else 1
@@ -200,9 +200,7 @@ def serve(
         grace_s=grace,
     )
     all_slots = slots + settings.reserved_slots + settings.parking_slots
-    announcer = Announcer(
-        ready=partial(_say_ready, slots=slots), board=_say_board, draining=lambda: _say_draining(grace)
-    )
+    announcer = Announcer(partial(_say_ready, slots=slots), _say_board, lambda: _say_draining(grace))
     run(
         bundle,
         settings,
