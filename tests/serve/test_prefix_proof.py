@@ -32,8 +32,21 @@ def test_an_engine_whose_sums_depend_on_the_rows_does_not_pass() -> None:
     assert not reuses_exactly(session)
 
 
+def test_an_engine_that_sums_otherwise_from_64_tokens_on_does_not_pass() -> None:
+    class Blocked(NullSession):
+        def step(self, batch: Batch) -> StepOutput:
+            output = super().step(batch)
+            return StepOutput(
+                output.logits + np.float32(0.001 * (int(batch.past[0]) + batch.new_tokens > 64)) * batch.new_tokens
+            )
+
+    assert not reuses_exactly(Blocked(2, 256, NullOptions(slope=0.3)))
+    # In a context of 64 tokens that never happens.
+    assert reuses_exactly(Blocked(2, 64, NullOptions(slope=0.3)))
+
+
 def test_an_engine_that_does_not_copy_does_not_pass() -> None:
     session = null()
-    session.step(Batch(1, np.arange(30)[None], np.array([0])))
+    session.step(Batch(1, np.arange(60)[None], np.array([0])))
     session.move_slot = lambda source, target, tokens: None  # type: ignore[method-assign]
     assert not reuses_exactly(session)

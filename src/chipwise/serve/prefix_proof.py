@@ -13,7 +13,8 @@ Floats = npt.NDArray[np.float32]
 
 # Small ids are in every vocabulary.
 _LARGEST_ID = 200
-_PREFIX_TOKENS, _REST_TOKENS = 24, 8
+# Kernels change their ways at powers of two, often at 64 tokens.
+_PREFIX_TOKENS, _LEAST_PREFIX_TOKENS, _REST_TOKENS = 96, 24, 8
 
 
 def reuses_exactly(session: Session) -> bool:
@@ -21,12 +22,12 @@ def reuses_exactly(session: Session) -> bool:
 
     A prompt is fed whole; then its beginning alone, which is copied to another slot (if there is one), and the rest is
     fed there. Kernels that choose their order of sums by the number of rows fail this, and then nothing is reused.
-    Takes two short prompts, and leaves nothing of use in the slots.
+    Takes two prompts of a hundred tokens, and leaves nothing of use in the slots.
 
     Raises:
         EngineError: The engine failed.
     """
-    prefix = _PREFIX_TOKENS
+    prefix = max(_LEAST_PREFIX_TOKENS, min(_PREFIX_TOKENS, session.max_context - _REST_TOKENS))
     if isinstance(session, PaddedPrefill):
         prefix = max(prefix, session.whole_tokens)
     prompt: Ints = (np.arange(prefix + _REST_TOKENS, dtype=np.int64) * 7 + 3) % min(_LARGEST_ID, session.vocab_size)
