@@ -126,3 +126,15 @@ def test_which_inputs_take_pictures() -> None:
     assert not ImageInput.of(TensorSpec("x", (1, 224, 224, 3), FLOAT)).channels_first
     assert ImageInput.of(TensorSpec("x", (1, 224, 224), FLOAT)) is None
     assert ImageInput.of(TensorSpec("x", (1, 64, 56, 56), FLOAT)) is None
+
+
+def test_pictures_that_would_become_too_many_numbers_are_refused_before_they_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    free = (None, 3, None, None)
+    with pytest.raises(RequestError, match=r"becomes 402,653,184 numbers, at most 32,000,000"):
+        array_of(png(drawn()), png(drawn()), shape=free, size=[8192, 8192])
+    monkeypatch.setattr(images, "_MAX_NUMBERS", 150)
+    assert array_of(png(drawn()), png(drawn()), shape=free).size == 144
+    with pytest.raises(RequestError, match=r"becomes 216 numbers, at most 150"):
+        array_of(*[png(drawn())] * 3, shape=free)

@@ -20,6 +20,8 @@ from chipwise.serve.inference.tensor import bad, check_shape
 
 # A picture says its size before it is decoded: more pixels than any camera here takes are refused.
 _MAX_PIXELS = 64_000_000
+# What all pictures of an input become: 128 MB in float32.
+_MAX_NUMBERS = 32_000_000
 _FORMATS = ("JPEG", "PNG")
 _CHANNELS = (1, 3)
 
@@ -85,6 +87,8 @@ class GivenImages:
         if self.settings.size is not None and (target.height, target.width) != (None, None):
             raise bad(f"{self.where}.parameters.image.size", f"the input {self.name!r} has its own size")
         shape = (len(self.pictures), *spec.shape[1:])
+        sides = self.settings.size or (target.height or 1, target.width or 1)
+        _refuse_numbers(len(self.pictures), target.channels, sides, self.where)
         check_shape([1 if size is None else size for size in shape], _with_free_sides(spec), f"{self.where}.shape")
         load_pillow()
         return self
@@ -104,6 +108,7 @@ class GivenImages:
             pixels = _pixels(picture, target, self.settings, f"{self.where}.data[{i}]")
             if array is None:
                 sides, channels = pixels.shape[:2], target.channels
+                _refuse_numbers(len(self.pictures), channels, sides, self.where)
                 shape = (channels, *sides) if target.channels_first else (*sides, channels)
                 array = buffer.array(self.name, (len(self.pictures), *shape), dtype)
             if pixels.shape[:2] != (array.shape[2:] if target.channels_first else array.shape[1:3]):
@@ -113,6 +118,12 @@ class GivenImages:
         if array is None:
             raise bad(f"{self.where}.data", "holds no picture")
         return array
+
+
+def _refuse_numbers(pictures: int, channels: int, sides: Sequence[int], where: str) -> None:
+    numbers = pictures * channels * sides[0] * sides[1]
+    if numbers > _MAX_NUMBERS:
+        raise bad(f"{where}.data", f"becomes {numbers:,} numbers, at most {_MAX_NUMBERS:,} are taken")
 
 
 def load_pillow() -> Any:
