@@ -119,6 +119,24 @@ def test_a_machine_without_a_thermometer_is_not_slowed_down(monkeypatch: pytest.
         assert board.hardware.decision is not None
 
 
+def test_a_board_that_is_hot_at_the_start_takes_the_variant_before_it_turns_work_away(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    variants = [Variant("cool", "some")]
+    with open_board(BoardSettings("sim:rk3576", air_c=74.0), 2) as board:
+        assert board.hardware.decision is not None
+        assert board.hardware.decision.rung.name == "no background work"
+    with open_board(BoardSettings("sim:rk3576", air_c=74.0), 2, variants) as board:
+        decision = board.hardware.decision
+        assert decision is not None
+        assert decision.rung.name == "variant cool"
+        board.hardware.offer(variants)
+        assert board.hardware.decision is decision, "the same forms again are nothing new"
+        board.hardware.offer([])
+        assert board.hardware.decision.rung.name == "at most 1 at once"
+    assert len(caplog.records) == 1
+
+
 def test_no_such_board() -> None:
     with pytest.raises(InputError, match="no virtual board"), open_board(BoardSettings("sim:x"), 4):
         pass

@@ -10,9 +10,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -21,6 +20,7 @@ import pytest
 from chipwise.bundle import EngineSpec, record_self_test
 from chipwise.bundle.variants import add_variant
 from chipwise.engine.null import NullOptions, NullSession
+from chipwise.sim import Activity, FolderBoard, VirtualBoard, load_spec
 from tests.engine.isolated.conftest import workers
 from tests.engine.isolated.fake_site.misbehaving import next_token
 from tests.serve.forms import said, write_form
@@ -86,10 +86,8 @@ def test_a_terminal_that_is_closed_ends_the_server(tmp_path: Path) -> None:
         process.communicate()
 
 
-@contextmanager
-def misbehaving(tmp_path: Path, site: Path) -> Iterator[tuple[Command, Path]]:
-    """Bundles whose engine runs in a process of its own and takes its time; both say the same."""
-
+def misbehaving(tmp_path: Path) -> tuple[Path, Path]:
+    """Bundles whose engine runs in a process of its own and takes its time, one with a variant; all say the same."""
     session = NullSession(1, 64, NullOptions(vocab_size=260, next_token=next_token))
     fields = {"self_test": record_self_test(session, [3, 1, 4], max_tokens=3)}
     engines = [EngineSpec("misbehaving", {"step_s": 0.01, "number": number}) for number in range(3)]
@@ -98,12 +96,13 @@ def misbehaving(tmp_path: Path, site: Path) -> Iterator[tuple[Command, Path]]:
         for number, engine in enumerate(engines)
     )
     add_variant(path, cool, "cool")
-    with command(path, "--context", "256") as running:
-        yield running, other
+    return path, other
 
 
 def test_an_engine_in_a_process_of_its_own_is_exchanged_with_it(tmp_path: Path, site: Path) -> None:
-    with misbehaving(tmp_path, site) as (running, other), ThreadPoolExecutor(4) as pool:
+    assert site
+    path, other = misbehaving(tmp_path)
+    with command(path, "--context", "256") as running, ThreadPoolExecutor(4) as pool:
         (first,) = workers(running.process.pid)
         begun = threading.Semaphore(0)
         streams = [pool.submit(stream, running.url, f"{i}\n", 150, begun) for i in range(3)]
@@ -122,3 +121,27 @@ def test_an_engine_in_a_process_of_its_own_is_exchanged_with_it(tmp_path: Path, 
         code, _, err = running.end()
         assert code == 0, err
         assert "Traceback" not in err
+
+
+def test_heat_exchanges_an_engine_in_a_process_of_its_own(tmp_path: Path, site: Path) -> None:
+    assert site
+    path, _ = misbehaving(tmp_path)
+    (tmp_path / "root").mkdir()
+    board = VirtualBoard(load_spec("rk3576"), 30.0)
+    files = FolderBoard(board, tmp_path / "root")
+    with command(path, "--context", "256", "--board", str(tmp_path / "root")) as running:
+        said = "variant cool, for when the board is too hot: KL 0.02 nats, 95.0% of next tokens, gate pass"
+        assert said in running.said
+        assert ask(running.url)["model"] == "form0"
+        (first,) = workers(running.process.pid)
+        board.air_c = 79.0
+        files.advance(3600.0, Activity())
+        wait(lambda: ask(running.url, priority="emergency")["model"] == "form0:cool")
+        wait(lambda: first not in workers(running.process.pid))
+        assert len(workers(running.process.pid)) == 1
+        metrics = httpx.get(f"{running.url}/metrics").text
+        assert 'chipwise_variant_active{variant="cool"} 1.0' in metrics
+        running.process.send_signal(signal.SIGTERM)
+        code, _, err = running.end()
+    assert code == 0
+    assert "form0:cool (KL 0.02 nats, 95.0% of next tokens, gate pass) answers new requests in place of form0" in err

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,7 +13,7 @@ from chipwise.serve.clock_cap import ClockCap, Write
 from chipwise.serve.hardware import Hardware
 from chipwise.serve.policy import Policy, PolicySettings
 from chipwise.serve.rehearsed_session import Rehearsal
-from chipwise.serve.rung import ladder
+from chipwise.serve.rung import Variant, ladder
 from chipwise.sim import PREFIX, RealTime, VirtualBoard, VirtualFiles, load_spec
 from chipwise.telemetry import BoardFiles, BoardMeters, Tree, open_files
 
@@ -54,12 +54,13 @@ class WatchedBoard:
 
 
 @contextmanager
-def open_board(settings: BoardSettings, max_batch: int) -> Iterator[WatchedBoard]:
+def open_board(settings: BoardSettings, max_batch: int, variants: Sequence[Variant] = ()) -> Iterator[WatchedBoard]:
     """Watch a board while models are served.
 
     Args:
         settings: Which board, and what may be done to it.
         max_batch: Requests that run at once when nothing is wrong.
+        variants: Other forms of the model that its policy may choose, until others are offered.
 
     Yields:
         The board.
@@ -76,11 +77,11 @@ def open_board(settings: BoardSettings, max_batch: int) -> Iterator[WatchedBoard
             live = RealTime(board, rehearsal.activity)
             live.start()
             stack.callback(live.stop)
-            hardware, wrap = _hardware(name, virtual, virtual.write, settings, max_batch), rehearsal.wrap
+            hardware, wrap = _hardware(name, virtual, virtual.write, settings, max_batch, variants), rehearsal.wrap
         else:
             root = Path(name)
             files = stack.enter_context(open_files(root))
-            hardware = _hardware(name, files, _writer(root), settings, max_batch)
+            hardware = _hardware(name, files, _writer(root), settings, max_batch, variants)
         stack.callback(hardware.stop)
         hardware.start()
         yield WatchedBoard(hardware, wrap)
@@ -90,7 +91,9 @@ def _as_it_is(session: Session) -> Session:
     return session
 
 
-def _hardware(name: str, files: BoardFiles, write: Write, settings: BoardSettings, max_batch: int) -> Hardware:
+def _hardware(
+    name: str, files: BoardFiles, write: Write, settings: BoardSettings, max_batch: int, variants: Sequence[Variant]
+) -> Hardware:
     tree = Tree(files)
     meters = BoardMeters(tree)
     cap = None if settings.clock_floor is None else ClockCap(tree, write)
@@ -99,7 +102,7 @@ def _hardware(name: str, files: BoardFiles, write: Write, settings: BoardSetting
         return Hardware(name, meters, None, why_no_policy=_NO_TEMPERATURE.format(why=temp.unknown), clock_cap=cap)
     ratios = cap.ratios(settings.clock_floor) if cap is not None and settings.clock_floor is not None else ()
     rungs = partial(ladder, max_batch, ratios)
-    return Hardware(name, meters, Policy(rungs(()), settings.policy), rungs=rungs, clock_cap=cap)
+    return Hardware(name, meters, Policy(rungs(variants), settings.policy), rungs=rungs, clock_cap=cap)
 
 
 def _writer(root: Path) -> Write:

@@ -89,10 +89,11 @@ class Hardware:
 
     def offer(self, variants: Sequence[Variant]) -> None:
         """Let the policy choose from these forms of the model from now on."""
-        if self._policy is not None and self._rungs is not None:
-            with self._lock:
-                self._policy.change_rungs(self._rungs(variants))
-            self._decide(self.state)
+        if self._policy is None or self._rungs is None or (rungs := tuple(self._rungs(variants))) == self.rungs:
+            return
+        with self._lock:
+            self._policy.change_rungs(rungs)
+        self._decide(self.state)
 
     def follow(self, want: Callable[[str | None], None]) -> None:
         """Tell somebody, now and at every sample, which variant is to answer; None for the form of the first."""
@@ -135,7 +136,7 @@ class Hardware:
         self._tell()
         if self._clock_cap is not None:
             self._clock_cap.set(decision.rung.clock_ratio)
-        if before is not None and before.level != decision.level:
+        if before is not None and before.rung.name != decision.rung.name:
             _logger.warning(
                 "the board's policy goes from %r to %r: %s",
                 before.rung.name,

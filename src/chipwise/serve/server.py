@@ -102,7 +102,8 @@ def serve(
         with ExitStack() as stack:
             hardware = None
             if board is not None:
-                watched = stack.enter_context(open_board(board, opener.n_slots - settings.parking_slots))
+                running = opener.n_slots - settings.parking_slots
+                watched = stack.enter_context(open_board(board, running, variants_of(bundle)))
                 hardware, opener = watched.hardware, replace(opener, wrap=watched.wrap)
             model = opener.open(bundle)
             # After the language model: its engine's process, if it has one, is started with fewer threads about.
