@@ -15,7 +15,7 @@ CHIP = "rk3566"
 
 _TESTS = Path(__file__).parent.parent
 _RUNNER = """
-import contextlib, json, os, shutil, sys
+import contextlib, json, os, shutil, sys, time
 import numpy as np
 import onnxruntime
 
@@ -29,6 +29,7 @@ def build_simulate(request):
         json.dump({"values": request["values"], "count": count}, stream)
     with open(LOG) as stream:
         sys.stdout.write(stream.read())
+    time.sleep(FAULTS.get("sleep_s", 0))
     if FAULTS.get("abort"):
         sys.stderr.write("E build: Not Support Dtype: 2\\n")
         sys.stderr.flush()
@@ -92,7 +93,8 @@ def install(folder: Path, *, log: str = "attention_rk3588_w8a8", **faults: float
         folder: Where it lies.
         log: Name of the recorded log that it prints.
         faults: ``abort``, ``no_file``, ``nan``: whether to; ``gain`` and ``noise`` of the outputs, ``samples`` it
-            returns, ``copies`` of the outputs. Of a live job: ``dies`` when it is asked, ``outputs`` it returns.
+            returns, ``copies`` of the outputs, ``sleep_s`` before it answers. Of a live job: ``dies`` when it is asked,
+            ``outputs`` it returns.
 
     Returns:
         The environment variables by which it is found.

@@ -171,6 +171,14 @@ def test_a_toolkit_that_fails_ends_in_one_line(
     assert [path.name for path in tmp_path.iterdir()] == ["toolkit"]
 
 
+def test_a_job_that_takes_too_long_is_stopped(files: Path, tmp_path: Path, toolkit: Any) -> None:
+    toolkit(sleep_s=60)
+    with pytest.raises(ToolchainError, match=r"was stopped after 1\.5 s; .*--job-timeout") as raised:
+        _net(files, tmp_path / "b", job_timeout_s=1.5)
+    assert "\n" not in str(raised.value)
+    assert [path.name for path in tmp_path.iterdir()] == ["toolkit"]
+
+
 def test_a_file_for_another_chip_is_refused(files: Path, tmp_path: Path, toolkit: Any) -> None:
     toolkit()
     with pytest.raises(ToolchainError, match="rknn for rk3588: the compiled file is for rk3566"):

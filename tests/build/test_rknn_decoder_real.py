@@ -104,7 +104,7 @@ def cut(smollm2_gguf: Path, rknn: Environment, tmp_path_factory: pytest.TempPath
     toolkit = _toolkit_alone(plain, reference, calibration, held_out, rknn, folder)
     with ExitStack() as stack:
         # A little more than the tests ask for: other texts agree less than those it chose by.
-        graphs = RknnDecoderGraphs(plain, rknn, target, Aim(0.02, 0.96), folder, 2, stack)
+        graphs = RknnDecoderGraphs(plain, rknn, target, Aim(0.02, 0.96), folder, 2, 3600.0, stack)
         ours = graphs.compiled(W8A8, reference, calibration, StepLog(SilentListener()))
         yield Cut(reference, plain, ours, toolkit, held_out)
 

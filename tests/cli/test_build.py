@@ -62,6 +62,18 @@ def test_a_toolkit_that_aborts_ends_with_three(
     assert "ended by SIGABRT" in error
 
 
+def test_how_long_the_toolkit_may_take(
+    net: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in fake_rknn.install(tmp_path / "toolkit", sleep_s=60).items():
+        monkeypatch.setenv(name, value)
+    options = ("--recipe", "fp16", "--dim", "batch=1", "--job-timeout")
+    assert _build(net, tmp_path / "b", *options, "1", target=fake_rknn.CHIP) == 3
+    assert "was stopped after 1 s" in capsys.readouterr().err
+    assert _build(net, tmp_path / "b", *options, "0", target=fake_rknn.CHIP) == 2
+    assert "--job-timeout" in capsys.readouterr().err
+
+
 def test_a_dimension_that_nothing_else_tells(net: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert _build(net, tmp_path / "b", "--recipe", "w8a8", "--dim", "batch=2", "--gate", "channel_cosine=0") == 0
     capsys.readouterr()

@@ -10,6 +10,7 @@ from chipwise.toolchain.rknn_remedies import remedy_for
     [
         ("failed: ModuleNotFoundError: No module named 'rknn.api.rknn'", "chipwise toolchain doctor rknn"),
         ("the job was ended by SIGKILL (out of memory?), status 137; it wrote no log", "memory"),
+        ("the job was stopped after 14400 s; its log ends: I rknn building ...", "--job-timeout"),
         ("failed: raised ValueError: All outputs ['y'] of model are constants, The model is invalid!", "float16"),
         ("failed: raised ValueError: cannot convert float NaN to integer", "65504"),
         ("the job was ended by SIGSEGV, status 139; its log ends: I rknn building ...", "halve it"),

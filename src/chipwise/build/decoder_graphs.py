@@ -90,4 +90,6 @@ def graphs_for(
         return plain
     wanted = Thresholds.for_weight_bits(_INT8).with_overrides(texts.gate).with_overrides(options.gate)
     aim = Aim(wanted.kl_mean_nats, wanted.top1_agreement)
-    return RknnDecoderGraphs(plain, toolchain, target, aim, folder, options.threads or 2, stack, options.repair)
+    return RknnDecoderGraphs(
+        plain, toolchain, target, aim, folder, options.threads or 2, options.job_timeout_s, stack, options.repair
+    )

@@ -122,7 +122,8 @@ class GraphLine:
             changed = [step.name for step in rewrites if step.modified]
             note.text = f"float32, {reference.size_bytes // 1_000_000} MB; {', '.join(changed) or 'nothing to change'}"
         toolchain = installed_toolchain(self.options, self.target)
-        compiler = RknnCompiler(toolchain, self.target, place.folder) if toolchain else None
+        limit_s = self.options.job_timeout_s
+        compiler = RknnCompiler(toolchain, self.target, place.folder, limit_s) if toolchain else None
         attempts = GraphAttempts(self.options, self.target, reference, samples, compiler, place)
         equal: list[RewriteStep] = []
         benches: list[Bench] = []

@@ -38,6 +38,7 @@ class BuildOptions:
         fallback: How the weights of a second engine on the CPU are stored, which goes on where the first one computes
             nonsense; None for no such engine.
         engine: Runs the model's file as it is, in place of what the target has; None builds for the target's own.
+        job_timeout_s: How long one job of the chip's toolchain may take, in seconds.
         cache: Whether the reference's answers are kept, and read if they are there.
     """
 
@@ -62,4 +63,6 @@ class BuildOptions:
     audio: Path | None = None
     fallback: Literal["fp16", "fp32"] | None = None
     engine: Literal["llama.cpp"] | None = None
+    # A language model of 135 million parameters takes 5 minutes a graph.
+    job_timeout_s: float = 4 * 3600.0
     cache: bool = True

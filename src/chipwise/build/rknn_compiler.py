@@ -34,8 +34,6 @@ from chipwise.toolchain.rknn_remedies import remedy_for
 
 _FLOAT = "fp16"
 _QUANTIZED = frozenset({"w8a8", "w8a16", "w4a16"})
-# A language model of 135 million parameters takes 5 minutes.
-_TIMEOUT_S = 4 * 3600.0
 _REMEDY = "write what it names in another form, try another --recipe, or measure the chip's arithmetic with --emulate"
 _INFERENCE = re.compile(r"inference (\d{1,9})/(\d{1,9})")
 
@@ -48,11 +46,13 @@ class RknnCompiler:
         environment: The installed toolkit.
         target: The chip.
         folder: Where files are written.
+        timeout_s: A job of the toolkit is stopped after this many seconds.
     """
 
     environment: Environment
     target: Target
     folder: Path
+    timeout_s: float
 
     def takes(self, recipe: Recipe) -> bool:
         """Whether the toolkit has a type for a recipe."""
@@ -80,7 +80,7 @@ class RknnCompiler:
             ranges=attempt.ranges,
             # In floating point there is nothing to repair.
             analysis=recipe.integer_activations,
-            timeout_s=_TIMEOUT_S,
+            timeout_s=self.timeout_s,
         )
         # Beside the output, where there is room for it: the temporary folder may lie in memory.
         try:

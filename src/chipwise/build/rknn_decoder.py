@@ -37,8 +37,6 @@ from chipwise.toolchain.rknn_build import MODEL, WEIGHTLESS, rknn_live_job
 from chipwise.toolchain.rknn_log import read_rknn_log
 from chipwise.toolchain.rknn_remedies import remedy_for
 
-# A language model of 135 million parameters takes 5 minutes a graph.
-_TIMEOUT_S = 4 * 3600.0
 # Of each graph; a sample of decode holds a whole cache.
 _PREFILL_SAMPLES = 32
 _DECODE_SAMPLES = 64
@@ -60,6 +58,7 @@ class RknnDecoderGraphs:
         aim: What an 8-bit build must reach, for the choice of what stays in float16.
         folder: Where files are written.
         threads: Threads of a run.
+        timeout_s: A job of the toolkit that has not compiled its graph after this many seconds is stopped.
         stack: Ends the simulators when the build ends.
         repair: Whether weights may be changed and tensors kept in float16 so that the aim is reached.
     """
@@ -70,6 +69,7 @@ class RknnDecoderGraphs:
     aim: Aim
     folder: Path
     threads: int
+    timeout_s: float
     stack: ExitStack
     repair: bool = True
 
@@ -199,7 +199,7 @@ class RknnDecoderGraphs:
             config={"target_platform": self.target.chip.name, **quantization(recipe)},
             calibration=None if samples is None else stacks(ir.load(source).graph, samples),
             float16=rules,
-            timeout_s=_TIMEOUT_S,
+            timeout_s=self.timeout_s,
         )
         try:
             live = self.stack.enter_context(open_job(self.environment, job, keep=self.folder))

@@ -79,6 +79,15 @@ from chipwise.verify.thresholds import parse_overrides
     help="Keep a .gguf file as it is and run it in this engine, held against its own weights in float32.  "
     "[default: build for the target's engine]",
 )
+@click.option(
+    "--job-timeout",
+    "job_timeout_s",
+    type=click.IntRange(1, 30 * 86400),
+    default=4 * 3600,
+    show_default=True,
+    metavar="SECONDS",
+    help="Stop a job of the chip's own toolchain that takes longer.",
+)
 @click.option("--no-cache", is_flag=True, help="Run the reference even if its answers are kept, and keep none.")
 @click.option("--overwrite", is_flag=True, help="Replace the bundle at OUTPUT, once the new one is whole.")
 def build(
@@ -102,6 +111,7 @@ def build(
     repair: bool,
     fallback: Literal["fp16", "fp32", "none"],
     engine: Literal["llama.cpp"] | None,
+    job_timeout_s: int,
     no_cache: bool,
     overwrite: bool,
 ) -> None:
@@ -117,6 +127,7 @@ def build(
         max_context=max_context, gate=parse_overrides(overrides), threads=threads, overwrite=overwrite,
         emulate=emulate, repair=repair, embeddings=embeddings, images=images, audio=audio, cache=not no_cache,
         fallback=None if fallback == "none" else fallback, engine=engine,
+        job_timeout_s=job_timeout_s,
     )  # fmt: skip
     result = run_build(options, _Printer())
     _print_outcome(result)

@@ -8,6 +8,8 @@ import re
 _REMEDIES = (
     (r"(?:ModuleNotFound|Import)Error|cannot open shared object|No such file or directory: '\S*/bin/python",
      "the toolchain is damaged: see `chipwise toolchain doctor rknn`"),
+    (r"was stopped after [\d.e+]+ s",
+     "give it longer with --job-timeout, or fewer samples"),
     (r"SIGKILL|Cannot allocate memory|MemoryError|std::bad_alloc",
      "close what else takes memory, or build on a machine with more"),
     (r"No space left on device",
