@@ -12,6 +12,7 @@ import httpx
 
 from chipwise.engine.null import NullSession
 from chipwise.serve.assembly import Served, make_site
+from chipwise.serve.crowd import Crowd
 from chipwise.serve.hardware import Hardware
 from chipwise.serve.hardware_metrics import HardwareCollector
 from chipwise.serve.http.app import create_app
@@ -83,6 +84,7 @@ def live(
     graph: ServedGraph | None = None,
     keys: Keys | None = None,
     hardware: Hardware | None = None,
+    crowd: Crowd | None = None,
     **settings,
 ) -> Iterator[Live]:
     """Serve models on a free port; at the end let the server go, whatever it still does."""
@@ -97,7 +99,7 @@ def live(
     site = make_site(chosen, post, Served(model, encoder, graph), keys=keys)
     ready = threading.Event()
     server = HttpServer(
-        create_app(site), site.worker, grace_s=chosen.grace_s, on_ready=ready.set, on_drain=lambda: None
+        create_app(site), site.worker, grace_s=chosen.grace_s, on_ready=ready.set, on_drain=lambda: None, crowd=crowd
     )
     site.worker.start()
     listen(listener)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -148,14 +149,25 @@ def test_a_token_that_is_not_allowed_is_an_error() -> None:
         BYTES.of_schema(POINT, "here").start().advance(ord("["))
 
 
-def test_a_grammar_that_no_token_can_follow_is_an_error() -> None:
-    class Braceless(Vocabulary):
-        def token_bytes(self, token_id: int) -> bytes:
-            return b"" if token_id == ord("{") else super().token_bytes(token_id)
+def without(byte: str) -> Grammars:
+    """Grammars for a model that has no token for a byte."""
 
-    grammars = Grammars(Braceless(byte_tokenizer()), VOCAB, (EOS,))
+    class Lacking(Vocabulary):
+        def token_bytes(self, token_id: int) -> bytes:
+            return b"" if token_id == ord(byte) else super().token_bytes(token_id)
+
+    return Grammars(Lacking(byte_tokenizer()), VOCAB, (EOS,))
+
+
+def test_a_grammar_that_no_token_can_follow_is_an_error() -> None:
+    state = said(without("2").of_schema({"enum": [12, 32]}, "here"), [ord("1")])
     with pytest.raises(EngineError, match="grammar"):
-        grammars.of_schema(POINT, "here").start().allowed()
+        state.allowed()
+
+
+def test_a_grammar_that_no_token_begins_is_refused() -> None:
+    with pytest.raises(RequestError, match="cannot be enforced"):
+        without("{").of_schema(POINT, "here")
 
 
 def test_a_model_without_an_end_cannot_keep_to_a_grammar() -> None:
@@ -178,3 +190,44 @@ def test_an_error_names_the_field_on_one_line() -> None:
     assert (caught.value.where, caught.value.code) == ("tools[0]", "unsupported_schema")
     assert len(str(caught.value)) < 500
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$ref": "#"},
+        {"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}, "$ref": "#/$defs/a"},
+        {"type": "object", "properties": {f"p{i}": {"type": "string"} for i in range(1000)}},
+    ],
+    ids=["itself", "in a circle", "too many properties"],
+)
+def test_a_schema_that_compiles_and_cannot_be_followed_is_refused(schema: dict[str, Any]) -> None:
+    with pytest.raises(RequestError, match="cannot be enforced") as caught:
+        BYTES.of_schema(schema, "response_format")
+    assert (caught.value.code, caught.value.param) == ("unsupported_schema", "response_format")
+
+
+def test_who_asks_for_a_known_grammar_waits_for_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = BYTES.of_schema(POINT, "x")
+    compiling, done = threading.Event(), threading.Event()
+
+    def slow(grammars: Grammars, text: str, where: str) -> Grammar:
+        compiling.set()
+        assert done.wait(10)
+        return compile_(grammars, text, where)
+
+    compile_ = Grammars._compile
+    monkeypatch.setattr(Grammars, "_compile", slow)
+    other = threading.Thread(target=BYTES.of_schema, args=({"const": "slow to compile"}, "x"))
+    other.start()
+    assert compiling.wait(10)
+    found: list[Grammar] = []
+    asking = threading.Thread(target=lambda: found.append(BYTES.of_schema(POINT, "x")))
+    asking.start()
+    asking.join(5)
+    waited = asking.is_alive()
+    done.set()
+    other.join(10)
+    asking.join(10)
+    assert not waited
+    assert found == [known]

@@ -6,12 +6,15 @@ import json
 import logging
 import re
 import socket
+import time
 from collections.abc import Iterator
 from email.message import Message
 from email.parser import BytesParser
 
 import pytest
 
+from chipwise.serve import http_protocol
+from chipwise.serve.crowd import Crowd
 from tests.serve.fakes import null_model, says
 from tests.serve.live import Live, live
 
@@ -97,3 +100,71 @@ def test_a_good_request_before_a_bad_one_is_answered(server: Live) -> None:
     said = talk(server, b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n", b"nonsense\r\n\r\n")
     assert re.findall(rb"HTTP/1\.1 (\d+)", said) == [b"200", b"400"]
     assert server.http.get("/health").status_code == 200
+
+
+def link_to(server: Live) -> socket.socket:
+    host, port = server.url.removeprefix("http://").split(":")
+    return socket.create_connection((host, int(port)), timeout=5)
+
+
+def test_a_request_that_never_comes_to_its_end_is_refused(server: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_protocol, "_HEAD_S", 0.2)
+    with link_to(server) as link:
+        for byte in (b"G", b"E", b"T"):  # more bytes do not win more time
+            link.sendall(byte)
+            time.sleep(0.05)
+        said = b"".join(iter(lambda: link.recv(1 << 16), b""))
+    status, headers, body = split(said)
+    assert (status, headers["connection"]) == (408, "close")
+    assert json.loads(body)["error"]["code"] == "request_timeout"
+
+
+def test_the_second_request_of_a_connection_has_no_more_time(server: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_protocol, "_HEAD_S", 0.1)
+    with link_to(server) as link:
+        link.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+        said = link.recv(1 << 16)
+        link.sendall(b"GET /health HTT")
+        said += b"".join(iter(lambda: link.recv(1 << 16), b""))
+    assert re.findall(rb"HTTP/1\.1 (\d+)", said) == [b"200", b"408"]
+
+
+def test_a_request_that_came_in_time_may_take_long(server: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_protocol, "_HEAD_S", 0.1)
+    with link_to(server) as link:
+        link.sendall(CHAT)
+        link.sendall(b"Content-Length: 2\r\n\r\n")
+        time.sleep(0.3)
+        link.sendall(b"{}")
+        assert link.recv(1 << 16).startswith(b"HTTP/1.1 400")
+
+
+def test_a_connection_without_a_request_is_closed() -> None:
+    with live(null_model(next_token=says("ok"))) as server:
+        server.server.config.timeout_keep_alive = 0.1
+        with link_to(server) as link:
+            assert link.recv(1) == b""
+
+
+def test_silent_connections_keep_nobody_out() -> None:
+    with live(null_model(next_token=says("ok")), crowd=Crowd(4)) as server:
+        silent = [link_to(server) for _ in range(40)]
+        try:
+            assert server.http.get("/health").status_code == 200
+            closed = [link for link in silent if is_closed(link)]
+            assert 36 <= len(closed) <= 37
+            assert silent[0] in closed
+            assert silent[-1] not in closed
+        finally:
+            for link in silent:
+                link.close()
+
+
+def is_closed(link: socket.socket) -> bool:
+    link.settimeout(0.2)
+    try:
+        return link.recv(1) == b""
+    except ConnectionResetError:
+        return True
+    except TimeoutError:
+        return False

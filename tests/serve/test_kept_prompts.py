@@ -119,3 +119,12 @@ def test_a_server_goes_on_where_the_last_one_ended(tmp_path: Path) -> None:
             server.thread.join(5)
         server.keep_prompts()
     assert cached == [0, 99]
+
+
+def test_a_folder_that_takes_no_files_is_found_at_the_start(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for folder in (tmp_path / "file", tmp_path / "file" / "within", Path("/proc/within")):
+        with pytest.raises(OutputError, match="cannot write"):
+            kept_prompts.make_folder(folder)
+    kept_prompts.make_folder(tmp_path / "new")
+    assert list((tmp_path / "new").iterdir()) == []

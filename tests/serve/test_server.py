@@ -155,6 +155,15 @@ def test_missing_bundle_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "no such folder" in error
 
 
+def test_prompts_that_could_not_be_kept_are_one_line_at_the_start(
+    bundle: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["serve", str(bundle), "--port", "0", "--keep-prompts", "/proc/within"]) != 0
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "/proc/within" in error
+
+
 @pytest.mark.parametrize(
     "options",
     [

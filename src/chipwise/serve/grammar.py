@@ -122,8 +122,9 @@ class Grammars:
         self._vocab_size = vocab_size
         self._eos_ids = eos_ids
         self._tokens: llguidance.LLTokenizer | None = None
+        self._one_byte: Mapping[int, int] = {}
         self._compiled: dict[str, Grammar] = {}
-        self._lock = threading.Lock()
+        self._lock, self._compiling = threading.Lock(), threading.Lock()
 
     def of_schema(self, schema: Mapping[str, Any], where: str) -> Grammar:
         """The grammar of the JSON texts that are valid under a JSON Schema.
@@ -147,12 +148,25 @@ class Grammars:
         Raises:
             RequestError: It does not compile.
         """
+        if (known := self._known(text)) is not None:
+            return known
+        # One at a time: it takes a core, for seconds if the schema is huge. Who needs none of it does not wait.
+        with self._compiling:
+            return self._known(text) or self._keep(text, self._compile(text, where))
+
+    def _known(self, text: str) -> Grammar | None:
         with self._lock:
-            found = self._compiled.pop(text, None) or self._compile(text, where)
-            self._compiled[text] = found
+            found = self._compiled.pop(text, None)
+            if found is not None:
+                self._compiled[text] = found
+            return found
+
+    def _keep(self, text: str, made: Grammar) -> Grammar:
+        with self._lock:
+            self._compiled[text] = made
             while len(self._compiled) > _KEPT:
                 del self._compiled[next(iter(self._compiled))]
-        return found
+        return made
 
     def _compile(self, text: str, where: str) -> Grammar:
         if not self._eos_ids:
@@ -170,18 +184,37 @@ class Grammars:
         # A warning tells of a part that is not enforced: to the client that is the same as an error.
         problem = matcher.get_error() or "; ".join(matcher.get_grammar_warnings())
         if problem:
-            raise RequestError(
-                f"the schema cannot be enforced ({_shown(problem)})",
-                where=where,
-                remedy="leave that part out of the schema, and check it in the answer",
-                code="unsupported_schema",
-                param=where,
-            )
-        return Grammar(matcher, self._vocab_size, self._eos_ids)
+            raise _unsupported(problem, where)
+        grammar = Grammar(matcher, self._vocab_size, self._eos_ids)
+        try:
+            self._begin(grammar.start())
+        except EngineError as e:
+            raise _unsupported(f"nothing can begin under it, or it is too large: {e.what}", where) from e
+        return grammar
+
+    def _begin(self, state: GrammarState) -> None:
+        """Follow what an answer has to begin with.
+
+        Some grammars compile and cannot be followed: nothing satisfies them, or they are too large at their first
+        choice. That is found here, before an engine works on an answer.
+
+        Raises:
+            EngineError: It cannot be followed so far.
+        """
+        state.allowed()
+        for byte in state.forced():
+            token = self._one_byte.get(byte)
+            if token is None or not state.allowed()[token]:
+                break
+            state.advance(token)
+        if not state.complete:
+            state.allowed()
 
     def _make_tokens(self) -> llguidance.LLTokenizer:
-        tokens = llguidance.TokenizerWrapper(_Tokens(self._vocabulary, self._vocab_size, self._eos_ids))
-        return llguidance.LLTokenizer(tokens, n_vocab=self._vocab_size, eos_token=list(self._eos_ids))
+        tokens = _Tokens(self._vocabulary, self._vocab_size, self._eos_ids)
+        self._one_byte = tokens.by_byte
+        wrapped = llguidance.TokenizerWrapper(tokens)
+        return llguidance.LLTokenizer(wrapped, n_vocab=self._vocab_size, eos_token=list(self._eos_ids))
 
 
 class _Tokens:
@@ -195,17 +228,27 @@ class _Tokens:
         self.special_token_ids = sorted(silent)
         for i in silent:
             self.tokens[i] = b"<special %d>" % i
-        self._by_byte = {raw[0]: i for i, raw in enumerate(self.tokens) if len(raw) == 1 and i not in silent}
+        self.by_byte = {raw[0]: i for i, raw in enumerate(self.tokens) if len(raw) == 1 and i not in silent}
 
     def __call__(self, text: bytes | str) -> list[int]:
         """Token ids of a text, byte by byte: asked for only where forced text is written ahead, which is turned off."""
         raw = text.encode() if isinstance(text, str) else text
-        return [self._by_byte[byte] for byte in raw if byte in self._by_byte]
+        return [self.by_byte[byte] for byte in raw if byte in self.by_byte]
 
 
 def schema_text(schema: Mapping[str, Any]) -> str:
     """A schema as it stands in a grammar behind ``%json``, with how JSON is written in place of a client's options."""
     return json.dumps({**schema, "x-guidance": dict(_JSON_OPTIONS)})
+
+
+def _unsupported(problem: str, where: str) -> RequestError:
+    return RequestError(
+        f"the schema cannot be enforced ({_shown(problem)})",
+        where=where,
+        remedy="leave that part out of the schema, and check it in the answer",
+        code="unsupported_schema",
+        param=where,
+    )
 
 
 def _shown(problem: str) -> str:

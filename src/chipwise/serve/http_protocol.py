@@ -1,4 +1,4 @@
-"""HttpProtocol: HTTP as uvicorn speaks it, with OpenAI's error object for what is no HTTP."""
+"""HttpProtocol: HTTP as uvicorn speaks it, with OpenAI's error object for what is no HTTP, and an end to waiting."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import asyncio
 import json
 import sys
 from http import HTTPStatus
+from typing import Any
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from chipwise.errors import RequestError
+from chipwise.serve.crowd import Crowd
 from chipwise.serve.http.caller import CONNECTION, Connection
 from chipwise.serve.http.errors import error_body
 
@@ -19,13 +21,77 @@ _TEXTS = {
 }
 
 
+# How long a request's line and headers may take from their first byte on: nobody types them.
+_HEAD_S = 30.0
+
+
 class HttpProtocol(H11Protocol):
-    """Answers a request that breaks the protocol like any other that is wrong, and closes the connection."""
+    """Answers a request that breaks the protocol like any other that is wrong, and closes the connection.
+
+    A connection without a request is closed after the time that idle ones have, one that begins a request and does not
+    go on after 30 seconds, and sooner if there are too many: see ``Crowd``.
+
+    Args:
+        crowd: Who else is there.
+        settings: What uvicorn gives its protocols.
+    """
+
+    def __init__(self, *, crowd: Crowd, **settings: Any) -> None:
+        super().__init__(**settings)
+        self._crowd = crowd
+        self._idle_since_s = self.loop.time()
+        self._head_timer: asyncio.TimerHandle | None = None
+
+    @property
+    def idle_since_s(self) -> float | None:
+        """Since when there is no request, on the event loop's clock; None while there is one."""
+        return self._idle_since_s if self.cycle is None or self.cycle.response_complete else None
+
+    def show_out(self) -> None:
+        """Close the connection at once."""
+        self.transport.abort()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Keep what is found out of the other end beside the requests that come from it."""
+        """Keep what is found out of the other end beside the requests that come from it; see that there is room."""
         super().connection_made(transport)
         self.app_state = {**self.app_state, CONNECTION: Connection()}
+        # As after an answer: uvicorn would wait for a first request for ever.
+        self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
+        # One that was closed a moment ago is still among them.
+        there = [one for one in self.connections if isinstance(one, HttpProtocol) and not one.transport.is_closing()]
+        if not self._crowd.admit(self, there):
+            self.show_out()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Let nothing wait for it any more."""
+        self._unset_head_timer()
+        self._unset_keepalive_if_required()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Take the next bytes; those of a request that has not begun must become one in time."""
+        super().data_received(data)
+        if self.idle_since_s is None or self.transport.is_closing():
+            self._unset_head_timer()
+        elif self._head_timer is None:
+            self._head_timer = self.loop.call_later(_HEAD_S, self._head_is_late)
+
+    def on_response_complete(self) -> None:
+        """The connection is idle again."""
+        self._idle_since_s = self.loop.time()
+        super().on_response_complete()
+
+    def _unset_head_timer(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _head_is_late(self) -> None:
+        self._head_timer = None
+        if self.idle_since_s is not None and self.conn.our_state is h11.IDLE and not self.transport.is_closing():
+            text = f"the request's line and headers were not complete within {_HEAD_S:g} s"
+            self._say(HTTPStatus.REQUEST_TIMEOUT, RequestError(text, code="request_timeout"))
+            self.transport.close()
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what the connection's last bytes were to be. Called while the error of h11 is handled."""
@@ -42,7 +108,11 @@ class HttpProtocol(H11Protocol):
         if isinstance(error, h11.ProtocolError):
             status = HTTPStatus(error.error_status_hint)
             text = _TEXTS.get(status, f"the request is no valid HTTP ({error})")
-        body = json.dumps(error_body(RequestError(text, code="invalid_http"))).encode()
+        self._say(status, RequestError(text, code="invalid_http"))
+
+    def _say(self, status: HTTPStatus, error: RequestError) -> None:
+        """Write an error that no application answers with."""
+        body = json.dumps(error_body(error)).encode()
         headers = [
             ("content-type", "application/json"),
             # Without it h11 would write the body in chunks.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 import signal
 import socket
@@ -10,13 +11,16 @@ import termios
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
+from typing import cast
 
 import uvicorn
 from starlette.applications import Starlette
 
 from chipwise.errors import UnavailableError
 from chipwise.serve.crew import Worker
+from chipwise.serve.crowd import Crowd
 from chipwise.serve.http_protocol import HttpProtocol
+from chipwise.serve.listener import BACKLOG
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 # Once all answers are complete: how long clients may take to read them.
@@ -25,6 +29,7 @@ _READ_S = 5
 _LAST_STEP_S = 5.0
 # Idle connections are kept: a client that comes back within a minute opens none anew.
 _KEEP_ALIVE_S = 65
+_ACCEPTED_AT_ONCE = 8
 
 
 class HttpServer(uvicorn.Server):
@@ -45,12 +50,16 @@ class HttpServer(uvicorn.Server):
         on_ready: Callable[[], None],
         on_drain: Callable[[], None],
         on_reload: Callable[[], object] = lambda: None,
+        crowd: Crowd | None = None,
     ) -> None:
         super().__init__(
             uvicorn.Config(
                 app,
                 lifespan="off",
-                http=HttpProtocol,
+                # Of uvicorn's own choices none is a maker, but it calls what it is given.
+                http=cast("type[asyncio.Protocol]", functools.partial(HttpProtocol, crowd=crowd or Crowd())),
+                # So many are accepted at a stretch: each is counted before descriptors run out.
+                backlog=_ACCEPTED_AT_ONCE,
                 ws="none",
                 log_config=None,
                 access_log=False,
@@ -72,6 +81,9 @@ class HttpServer(uvicorn.Server):
         """Begin to accept connections, and say so."""
         self._asyncio = asyncio.get_running_loop()
         await super().startup(sockets)
+        # uvicorn takes its backlog for the length of the kernel's queue, too.
+        for listener in sockets or ():
+            listener.listen(BACKLOG)
         self._on_ready()
 
     def drain(self) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -37,6 +38,19 @@ class _Head:
     sha256: str
 
 
+def make_folder(folder: Path) -> None:
+    """Make the folder, for its owner alone, and see that files can be written there.
+
+    Raises:
+        OutputError: It cannot be made, or takes no files.
+    """
+    with writing(folder):
+        # What people said is nobody else's to read.
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+
+
 def save(folder: Path, identity: str, session: Session, contents: KvContents) -> int:
     """Keep the prompts that lie in the slots; what else was kept for this model goes.
 
@@ -54,9 +68,7 @@ def save(folder: Path, identity: str, session: Session, contents: KvContents) ->
     """
     if not isinstance(session, SavesSlots):
         return 0
-    with writing(folder):
-        # What people said is nobody else's to read.
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_folder(folder)
     kept = set()
     for slot, tokens in contents.prompts():
         kv = np.ascontiguousarray(session.save_slot(slot, len(tokens)), "<f4")

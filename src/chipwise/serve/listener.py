@@ -7,7 +7,8 @@ import socket
 
 from chipwise.errors import InputError, PortInUseError
 
-_BACKLOG = 512
+BACKLOG = 512
+"""Connections that the kernel holds until they are accepted."""
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -44,7 +45,7 @@ def listen(listener: socket.socket) -> None:
         PortInUseError: Another process took the port in the meantime.
     """
     try:
-        listener.listen(_BACKLOG)
+        listener.listen(BACKLOG)
     except OSError as e:
         host, port = listener.getsockname()[:2]
         raise _refusal(e, f"{host}:{port}") from e

@@ -145,7 +145,7 @@ class Runner:
 
     def step(self) -> bool:
         """Run one step of the session; False if there was nothing to do."""
-        self._move(self._end([(ticket, None) for ticket in self._take_cancelled()]))
+        self._move(self._end([(ticket, ticket.told) for ticket in self._take_cancelled()]))
         self._move(self._end(self._expired()))
         if not self._usable():
             return False
@@ -285,7 +285,7 @@ class Runner:
             cancelled, self._cancelled = self._cancelled, set()
         return [ticket for ticket in cancelled if ticket.sequence in self._live]
 
-    def _end(self, ends: list[tuple[Ticket, End]]) -> list[Move]:
+    def _end(self, ends: Several[tuple[Ticket, End]]) -> list[Move]:
         """Free the slots of requests that are over, then tell their clients (None: the client has gone)."""
         if not ends:
             return []
@@ -306,7 +306,7 @@ class Runner:
             trace_end(ticket, end, now_s)
         return moves
 
-    def _expired(self) -> list[tuple[Ticket, End]]:
+    def _expired(self) -> list[tuple[Ticket, Failure]]:
         now_s = self._clock()
         with self._lock:
             expired = self._scheduler.expired(now_s)
@@ -315,9 +315,9 @@ class Runner:
     def _tell_expired(self) -> None:
         """A step takes long, perhaps for good: whose deadline passes meanwhile hears so now, and is ended after it."""
         for ticket, end in self._expired():
-            if end is not None:
-                ticket.outbox(end)
-            ticket.outbox = nobody
+            ticket.outbox(end)
+            # A client that has its answer goes away: that is no reason of its own.
+            ticket.outbox, ticket.told = nobody, end
 
     def _move(self, moves: list[Move]) -> bool:
         """Copy KV; False if that failed, and everybody who held some was told."""

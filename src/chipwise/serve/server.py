@@ -23,6 +23,7 @@ from chipwise.serve.http.app import create_app
 from chipwise.serve.http.keys import Keys
 from chipwise.serve.http.service import Service
 from chipwise.serve.http_server import HttpServer
+from chipwise.serve.kept_prompts import make_folder
 from chipwise.serve.listener import bind, listen, url_of
 from chipwise.serve.make_service import make_service
 from chipwise.serve.metrics import Metrics
@@ -88,11 +89,15 @@ def serve(
         InputError: There is no such board, its clock may not be set, there is no fallback to be resident, or two
             bundles are for the same route.
         PortInUseError: The port is taken. Nothing has been loaded then.
+        OutputError: Prompts are to be kept in a folder that takes none.
         BundleError: The bundle is not sound, or holds nothing to serve.
         EngineError: The model cannot be loaded, or the server broke.
     """
     give_back_large_blocks()
     with closing(bind(settings.host, settings.port)) as listener:
+        if settings.kept_prompts is not None:
+            # Found now, not when the server ends and the prompts are lost.
+            make_folder(settings.kept_prompts)
         bundle = open_bundle(path)
         if holds_graph(bundle):
             _refuse_board(board)

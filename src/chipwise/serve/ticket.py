@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from chipwise.serve.answer import Answer
-from chipwise.serve.events import Outbox
+from chipwise.serve.events import Failure, Outbox
 from chipwise.serve.grammar import GrammarState
 from chipwise.serve.sequence import Sequence
 
@@ -25,6 +25,7 @@ class Ticket:
         first_token_s: When its first token came, on the server's clock; None before.
         last_token_s: When its latest token came, on the server's clock; None before the first.
         gone: Whether its client has given it up.
+        told: What its client was told while a step ran: its end, which takes effect behind that; None for nothing.
         losses: In how many of its steps the engine was lost.
         lost_at: How many tokens of its answer there were at the last of these.
     """
@@ -37,5 +38,6 @@ class Ticket:
     first_token_s: float | None = None
     last_token_s: float | None = None
     gone: bool = False
+    told: Failure | None = None
     losses: int = 0
     lost_at: int = 0

@@ -28,6 +28,7 @@ def tagged(text: str) -> str:
 
 F = '{"name": "f", "arguments": {"a": "}</tool_call>{"}}'
 G = '{ "arguments": {},"name":"g" }'
+LONG_NUMBER = f'{{"name": "g", "arguments": {{"a": {"9" * 5000}}}}}'  # longer than Python reads
 CASES: list[tuple[CallForm, str, str, list[tuple[str, dict]]]] = [
     (HERMES, "hello {} <tool", "hello {} <tool", []),
     (HERMES, " hi", " hi", []),
@@ -41,6 +42,7 @@ CASES: list[tuple[CallForm, str, str, list[tuple[str, dict]]]] = [
     (HERMES, tagged("{broken}") + tagged(G), tagged("{broken}"), [("g", {})]),
     (HERMES, tagged('{"name": "g", "arguments": {"a": NaN}}'), tagged('{"name": "g", "arguments": {"a": NaN}}'), []),
     (HERMES, tagged('{"name": "g", "arguments": {"a": "\\ud800"}}'), "", [("g", {"a": "\ud800"})]),
+    (HERMES, tagged(LONG_NUMBER), tagged(LONG_NUMBER), []),
     (PLAIN, F, "", [("f", {"a": "}</tool_call>{"})]),
     (PLAIN, f" {G}\n", "", [("g", {})]),
     (PLAIN, "text " + G, "text " + G, []),

@@ -179,6 +179,19 @@ def test_the_template_is_told_of_tools_calls_and_results(talking: Live) -> None:
     assert response["usage"]["prompt_tokens"] == len(talking.service.model.tokenizer.encode(shown))
 
 
+@pytest.mark.parametrize("half", ["\\ud800", "\\udc00\\ud800"])
+def test_half_a_surrogate_pair_in_a_past_call_is_shown_as_unknown(talking: Live, half: str) -> None:
+    # A model can write one, as an escape; the client sends back what it was told.
+    def prompt_tokens(written: str) -> int:
+        call = {"id": "c1", "type": "function", "function": {"name": "time", "arguments": f'{{"a": "{written}"}}'}}
+        messages = [*HELLO, {"role": "assistant", "tool_calls": [call]}]
+        response = talking.http.post("/v1/chat/completions", json={"messages": messages, "max_tokens": 1})
+        assert response.status_code == 200
+        return int(response.json()["usage"]["prompt_tokens"])
+
+    assert prompt_tokens(half) == prompt_tokens("\ufffd" * (len(half) // 6))
+
+
 def test_plain_json_calls() -> None:
     with serving(LLAMA_TEMPLATE, '{"name": "time", "parameters": {}}', slope=0.05) as server:
         choice = ask(server)

@@ -108,7 +108,7 @@ class CallReader:
             if at < e.pos or e.msg.startswith("Unterminated"):
                 return ""
             value, end = None, at + len(end_marker)
-        except RecursionError:  # nested deeper than any call
+        except (RecursionError, ValueError):  # nested deeper than any call, or a number longer than Python reads
             value, end = None, len(held)
         self._held = held[end:]
         call = self._of(value)

@@ -40,6 +40,18 @@ def _arguments(value: Any) -> Any:
         found = None
     if not isinstance(found, dict):
         raise PydanticCustomError("arguments", "should be a JSON object as a string")
+    return _without_half_pairs(found)
+
+
+def _without_half_pairs(found: dict[str, Any]) -> dict[str, Any]:
+    """The same, where half a surrogate pair, which only an escape can write, is U+FFFD: no tokenizer takes it."""
+    text = json.dumps(found, ensure_ascii=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        replaced: dict[str, Any] = json.loads(whole)
+        return replaced
     return found
 
 
