@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import AddedToken, decoders, pre_tokenizers
 from tokenizers import Tokenizer as FastTokenizer
-from tokenizers.models import BPE
+from tokenizers.models import BPE, WordLevel
+from tokenizers.pre_tokenizers import WhitespaceSplit
 
 from chipwise.errors import ModelFormatError
 from chipwise.model.tokenizer import SpecialTokens, Tokenizer, load_fast_tokenizer
@@ -100,3 +102,34 @@ def test_tokenizer_files_that_cannot_be(tmp_path: Path) -> None:
     path.write_text(json.dumps({"model": {"type": "BPE"}}))
     with pytest.raises(ModelFormatError, match=r"not a tokenizer\.json"):
         load_fast_tokenizer(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "exceeds"),
+    [("x" * 200, True), ("x" * 81, True), ("x" * 80, False), ("x" * 3, False), ("", False)],
+)
+def test_a_text_that_is_far_too_long_is_known_by_its_beginning(text: str, exceeds: bool) -> None:
+    assert byte_tokenizer().exceeds(text, 10) is exceeds
+
+
+def test_a_long_text_of_few_tokens_is_looked_at_to_its_end() -> None:
+    fast = FastTokenizer(WordLevel({"[UNK]": 0, "a" * 100: 1}, unk_token="[UNK]"))
+    fast.pre_tokenizer = WhitespaceSplit()
+    tokenizer = Tokenizer(fast, SpecialTokens(None, (), None, False))
+    word = "a" * 100 + " "
+    assert not tokenizer.exceeds(word * 10, 10)
+    assert tokenizer.exceeds(word * 60, 10)
+
+
+def test_no_more_of_a_text_is_tokenized_than_tells(monkeypatch: pytest.MonkeyPatch) -> None:
+    tokenizer, seen = byte_tokenizer(), []
+
+    class Watched:
+        def encode(self, text: str, *, add_special_tokens: bool) -> Any:
+            seen.append(len(text))
+            return fast.encode(text, add_special_tokens=add_special_tokens)
+
+    fast = tokenizer._fast
+    monkeypatch.setattr(tokenizer, "_fast", Watched())
+    assert tokenizer.exceeds("x" * 1_000_000, 10)
+    assert seen == [80]

@@ -10,6 +10,9 @@ from tokenizers import Tokenizer as FastTokenizer
 
 from chipwise.errors import ModelFormatError
 
+# Characters of a text's beginning for each token it may have: more than a token of most texts has.
+_CHARS_LOOKED_AT = 8
+
 
 @dataclass(frozen=True)
 class SpecialTokens:
@@ -57,6 +60,20 @@ class Tokenizer:
         if wanted and bos is not None and (not ids or ids[0] != bos):
             ids = [bos, *ids]
         return ids
+
+    def exceeds(self, text: str, tokens: int) -> bool:
+        """Whether a text has surely more tokens than so many, which its beginning tells.
+
+        It takes as long as a few times so many tokens, whatever the text's length. One that has up to twice as many
+        may pass.
+        """
+        chars = _CHARS_LOOKED_AT * tokens
+        while chars < len(text):
+            # Where it is cut tokens may differ from those of the whole, but not by half of them.
+            if len(self._fast.encode(text[:chars], add_special_tokens=False).ids) > 2 * tokens:
+                return True
+            chars *= 2
+        return False
 
     def encode_framed(self, text: str) -> list[int]:
         """The token ids of a text in the frame that the tokenizer gives it, e.g. ``[CLS] ... [SEP]`` for encoders."""

@@ -83,6 +83,11 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
         "input",
         "input[1]: the text has 65 tokens, the model 'null-encoder' takes 64 at most",
     ),
+    (
+        {"input": ["a", "x" * 999]},
+        "input",
+        "input[1]: the text of 999 characters has more than 128 tokens, the model 'null-encoder' takes 64 at most",
+    ),
     ({"input": "a", "encoding_format": "hex"}, "encoding_format", "'float' or 'base64'"),
     ({"input": "a", "dimensions": 3}, "dimensions", "have 6 dimensions"),
     ({"input": "a", "dimensions": 0}, "dimensions", "greater than"),

@@ -105,7 +105,7 @@ def _prepare(service: Service, fields: ChatFields) -> tuple[list[int], Grammar |
     messages = [message.for_template(arguments_as_text=as_text) for message in fields.messages]
     tools = None if calling is None else [tool.for_template() for tool in calling.tools]
     text = template.render(messages, tools=tools)
-    return service.model.tokenizer.encode(text, add_bos=False), grammar, calling
+    return service.tokens(text, add_bos=False), grammar, calling
 
 
 def _calling(service: Service, fields: ChatFields) -> Calling | None:

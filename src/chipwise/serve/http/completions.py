@@ -81,7 +81,7 @@ def completions_route(post: Post, settings: ServeSettings) -> Route:
 
 def _prompt(service: Service, prompt: str | list[int]) -> list[int]:
     if isinstance(prompt, str):
-        return service.model.tokenizer.encode(prompt)
+        return service.tokens(prompt)
     vocab_size = service.model.session.vocab_size
     for i, token in enumerate(prompt):
         if not 0 <= token < vocab_size:

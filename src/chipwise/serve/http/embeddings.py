@@ -129,6 +129,8 @@ def _tokens(model: ServedEncoder, inputs: Sequence[str | list[int]]) -> list[lis
     tokens = []
     vocab_size = model.tokenizer.vocab_size
     for i, text in enumerate(inputs):
+        if isinstance(text, str) and model.tokenizer.exceeds(text, model.max_tokens):
+            raise _too_long(f"of {len(text)} characters has more than {2 * model.max_tokens} tokens", i, model)
         ids = model.tokenizer.encode_framed(text) if isinstance(text, str) else text
         wrong = next((token for token in ids if not 0 <= token < vocab_size), None)
         if wrong is not None:
@@ -139,15 +141,19 @@ def _tokens(model: ServedEncoder, inputs: Sequence[str | list[int]]) -> list[lis
                 param="input",
             )
         if len(ids) > model.max_tokens:
-            raise RequestError(
-                f"the text has {len(ids)} tokens, the model {model.name!r} takes {model.max_tokens} at most",
-                where=f"input[{i}]",
-                remedy="shorten it, or embed its parts; nothing is cut silently",
-                code="context_length_exceeded",
-                param="input",
-            )
+            raise _too_long(f"has {len(ids)} tokens", i, model)
         tokens.append(ids)
     return tokens
+
+
+def _too_long(what: str, i: int, model: ServedEncoder) -> RequestError:
+    return RequestError(
+        f"the text {what}, the model {model.name!r} takes {model.max_tokens} at most",
+        where=f"input[{i}]",
+        remedy="shorten it, or embed its parts; nothing is cut silently",
+        code="context_length_exceeded",
+        param="input",
+    )
 
 
 def _check_dimensions(asked: int | None, width: int) -> None:

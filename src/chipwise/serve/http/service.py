@@ -162,6 +162,22 @@ class Service:
         ]
         return Asked(client.name, priority, min(ends_s, default=None), arrived_s, trace_of(request))
 
+    def tokens(self, text: str, *, add_bos: bool | None = None) -> list[int]:
+        """A prompt's token ids.
+
+        Args:
+            text: The prompt.
+            add_bos: Whether to put the start token in front; None takes the model's habit.
+
+        Raises:
+            RequestError: It is far longer than the context: that is found without all of its tokens, whose computation
+                would take the machine from others for long.
+        """
+        tokenizer, context = self.model.tokenizer, self.model.session.max_context
+        if self.settings.sinks is None and tokenizer.exceeds(text, context):
+            raise _too_long(f"the prompt of {len(text)} characters has more than {2 * context} tokens", context)
+        return tokenizer.encode(text, add_bos=add_bos)
+
     def n_choices(self, fields: AnswerFields) -> int:
         """How many answers a request wants.
 
@@ -252,12 +268,16 @@ class Service:
         if sinks is not None:
             return max(context - prompt_tokens, context // 2)
         if prompt_tokens >= context:
-            raise RequestError(
-                f"the prompt has {prompt_tokens} tokens, the context holds {context} with the answer",
-                remedy="shorten it, or serve the model with a longer --context, or with --sinks",
-                code="context_length_exceeded",
-            )
+            raise _too_long(f"the prompt has {prompt_tokens} tokens", context)
         return context - prompt_tokens
+
+
+def _too_long(what: str, context: int) -> RequestError:
+    return RequestError(
+        f"{what}, the context holds {context} with the answer",
+        remedy="shorten it, or serve the model with a longer --context, or with --sinks",
+        code="context_length_exceeded",
+    )
 
 
 def no_chat_template(name: str) -> RequestError:
