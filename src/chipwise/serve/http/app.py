@@ -12,6 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from chipwise.errors import ChipwiseError, RequestError
+from chipwise.serve.http.body import BodyRoom
 from chipwise.serve.http.chat import chat_route
 from chipwise.serve.http.completions import completions_route
 from chipwise.serve.http.embeddings import embeddings_route
@@ -65,6 +66,7 @@ def create_app(site: Site) -> Starlette:
         },
         middleware=[Middleware(OneLength), Middleware(Guard, keys=site.keys), *traced],
     )
+    app.state.body_room = BodyRoom()
     # A client of an API does not follow a redirect, it wants to know that the path is wrong.
     app.router.redirect_slashes = False
     return app

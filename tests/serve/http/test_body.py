@@ -1,0 +1,67 @@
+"""Bodies that are slow or many, on bare sockets."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from chipwise.serve.http import body as body_module
+from tests.serve.fakes import null_model, says
+from tests.serve.live import Live, live
+
+LARGE = 400_000
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Live]:
+    monkeypatch.setattr(body_module.BodyRoom.__init__, "__defaults__", (1_000_000,))
+    with live(null_model(next_token=says("ok"))) as running:
+        yield running
+
+
+def begin(server: Live) -> socket.socket:
+    """Send a large body but for its last byte."""
+    host, port = server.url.removeprefix("http://").split(":")
+    link = socket.create_connection((host, int(port)), timeout=5)
+    head = f"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {LARGE}\r\n\r\n"
+    link.sendall(head.encode() + b" " * (LARGE - 1))
+    return link
+
+
+def held_bytes(server: Live) -> int:
+    return server.server.config.app.state.body_room.held_bytes
+
+
+def test_large_bodies_together_hold_no_more_than_they_may(server: Live) -> None:
+    links = [begin(server) for _ in range(2)]
+    server.wait(lambda: held_bytes(server) > 600_000)
+    refused = begin(server)
+    assert refused.recv(1 << 16).startswith(b"HTTP/1.1 429")
+    # Small ones are answered all the same.
+    assert server.http.post("/v1/completions", json={"prompt": "a", "max_tokens": 1}).status_code == 200
+    for link in links:
+        link.sendall(b"x")
+        assert link.recv(1 << 16).startswith(b"HTTP/1.1 400")
+    server.wait(lambda: held_bytes(server) == 0)
+    for link in (refused, *links):
+        link.close()
+
+
+def test_who_leaves_while_sending_gives_the_memory_back(server: Live) -> None:
+    link = begin(server)
+    server.wait(lambda: held_bytes(server) > 300_000)
+    link.close()
+    server.wait(lambda: held_bytes(server) == 0)
+
+
+def test_the_refusal_says_when_to_come_back(server: Live) -> None:
+    links = [begin(server) for _ in range(2)]
+    server.wait(lambda: held_bytes(server) > 600_000)
+    response = server.http.post("/v1/completions", content=json.dumps({"prompt": "x" * LARGE}))
+    assert (response.status_code, response.headers["retry-after"]) == (429, "30")
+    assert "large requests" in response.json()["error"]["message"]
+    for link in links:
+        link.close()
