@@ -1,13 +1,18 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal
 
+import httpx
 import openai
 import pytest
 from pydantic import BaseModel
 
+from chipwise.serve.grammar import Grammar, Grammars
 from tests.serve.fakes import null_model, says
 from tests.serve.live import Live, live
 
@@ -109,3 +114,29 @@ def test_text_is_free(talking: Live) -> None:
             model="null-bytes", messages=HELLO, response_format={"type": "text"}, temperature=0
         )
     assert answer.choices[0].message.content.startswith("Sure")
+
+
+def test_schemas_that_take_long_to_compile_keep_no_text_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    go_on = threading.Event()
+
+    def slow(grammars: Grammars, text: str, where: str) -> Grammar:
+        assert go_on.wait(20)
+        return compile_(grammars, text, where)
+
+    compile_ = Grammars._compile
+    monkeypatch.setattr(Grammars, "_compile", slow)
+    with live(null_model(next_token=says("hi")), max_waiting=100) as server, ThreadPoolExecutor(60) as threads:
+
+        def ask(i: int) -> int:
+            body = {"messages": HELLO, "max_tokens": 2, "response_format": schema({"const": i})}
+            return httpx.post(f"{server.url}/v1/chat/completions", json=body, timeout=30).status_code
+
+        asking = [threads.submit(ask, i) for i in range(60)]
+        try:
+            time.sleep(0.5)
+            for _ in range(3):
+                response = server.http.post("/v1/chat/completions", json={"messages": HELLO, "max_tokens": 2})
+                assert response.status_code == 200
+        finally:
+            go_on.set()
+        assert [one.result(30) for one in asking] == [200] * 60

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from anyio import CapacityLimiter, to_thread
 from pydantic import Field
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.routing import Route
 
@@ -24,6 +24,10 @@ from chipwise.serve.http.tools import Tool, ToolChoice, check_tools
 from chipwise.serve.http.unsupported import refuse_unsupported_in_message
 from chipwise.serve.post import Post
 from chipwise.serve.settings import ServeSettings
+
+# A grammar may take seconds to compile, and they are compiled one at a time: who waits for that takes no thread, of the
+# 40 there are for everybody, from those who only want text.
+_THREADS_THAT_COMPILE = 16
 
 
 class ChatFields(AnswerFields):
@@ -51,6 +55,7 @@ class ChatFields(AnswerFields):
 
 def chat_route(post: Post, settings: ServeSettings) -> Route:
     """The route."""
+    may_compile = CapacityLimiter(_THREADS_THAT_COMPILE)
 
     async def chat(request: Request) -> AnswerResponse:
         arrived_s = post.current.clock()
@@ -63,7 +68,8 @@ def chat_route(post: Post, settings: ServeSettings) -> Route:
         asked = service.asked(request, fields, arrived_s)
         _check(fields)
         n_choices = service.n_choices(fields)
-        prompt, grammar, calling = await run_in_threadpool(_prepare, service, fields)
+        limiter = may_compile if fields.response_format or fields.tools else None
+        prompt, grammar, calling = await to_thread.run_sync(_prepare, service, fields, limiter=limiter)
         head = service.head("chatcmpl")
         frame = Frame(head, "chat.completion", "chat.completion.chunk", fields.include_usage)
         forms = [
