@@ -12,6 +12,8 @@ from pydantic_core import PydanticCustomError
 from chipwise.errors import RequestError
 
 _FORM = ConfigDict(strict=True, extra="ignore", frozen=True)
+# Each costs tokens of the prompt, and a grammar where it is enforced.
+_MOST_TOOLS = 512
 _NOTHING = {"type": "object", "properties": {}}
 
 
@@ -76,11 +78,20 @@ def check_tools(tools: Sequence[Tool], choice: Any) -> None:
     Raises:
         RequestError: Names the field.
     """
-    names = [tool.function.name for tool in tools]
-    for i, name in enumerate(names):
-        if name in names[:i]:
+    if len(tools) > _MOST_TOOLS:
+        raise RequestError(
+            f"holds {len(tools)} tools, at most {_MOST_TOOLS} are taken",
+            where="tools",
+            remedy="send those that the question may need",
+            code="invalid_value",
+            param="tools",
+        )
+    names = set[str]()
+    for i, name in enumerate(tool.function.name for tool in tools):
+        if name in names:
             where = f"tools[{i}].function.name"
             raise RequestError(f"there are two tools named {name!r}", where=where, code="invalid_value", param=where)
+        names.add(name)
         kind = tools[i].function.schema_of_arguments["type"]
         if kind != "object":
             where = f"tools[{i}].function.parameters"
