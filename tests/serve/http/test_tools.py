@@ -192,6 +192,15 @@ def test_half_a_surrogate_pair_in_a_past_call_is_shown_as_unknown(talking: Live,
     assert prompt_tokens(half) == prompt_tokens("\ufffd" * (len(half) // 6))
 
 
+@pytest.mark.parametrize("choice", ["auto", "none"])
+def test_too_many_tools_are_refused(talking: Live, choice: str) -> None:
+    tools = [{"type": "function", "function": {"name": f"t{i}"}} for i in range(60_000)]
+    body = {"messages": HELLO, "max_tokens": 1, "tools": tools, "tool_choice": choice}
+    response = talking.http.post("/v1/chat/completions", json=body)
+    assert (response.status_code, response.json()["error"]["param"]) == (400, "tools")
+    assert "holds 60000 tools, at most 512" in response.json()["error"]["message"]
+
+
 def test_plain_json_calls() -> None:
     with serving(LLAMA_TEMPLATE, '{"name": "time", "parameters": {}}', slope=0.05) as server:
         choice = ask(server)
