@@ -36,20 +36,23 @@ def build_simulate(request):
         os.abort()
     if not FAULTS.get("no_file"):
         shutil.copyfile(COMPILED, "model.rknn")
-    with np.load(request["files"]["inputs"]) as file:
-        stacks = [file[name] for name in file.files]
     session = onnxruntime.InferenceSession(request["files"]["model"], providers=["CPUExecutionProvider"])
     names = [one.name for one in session.get_inputs()]
-    runs = [session.run(None, dict(zip(names, sample))) for sample in zip(*stacks)]
-    outputs = [np.stack(one) for one in zip(*runs)]
-    noise = np.random.default_rng(0)
-    outputs = [y * FAULTS.get("gain", 1) + FAULTS.get("noise", 0) * noise.standard_normal(y.shape) for y in outputs]
-    if FAULTS.get("nan"):
-        outputs[0][:] = np.nan
-    np.savez("outputs.npz", *(y[: FAULTS.get("samples")] for y in outputs * FAULTS.get("copies", 1)))
+    noise, written = np.random.default_rng(0), []
+    for shape, key in enumerate(sorted(name for name in request["files"] if name.startswith("inputs"))):
+        with np.load(request["files"][key]) as file:
+            stacks = [file[name] for name in file.files]
+        runs = [session.run(None, dict(zip(names, sample))) for sample in zip(*stacks)]
+        outputs = [np.stack(one) for one in zip(*runs)]
+        gain = FAULTS.get("gain", 1) if shape >= FAULTS.get("from_shape", 0) else 1
+        outputs = [y * gain + FAULTS.get("noise", 0) * noise.standard_normal(y.shape) for y in outputs]
+        if FAULTS.get("nan"):
+            outputs[0][:] = np.nan
+        written.append("outputs.npz" if not shape else "outputs_%d.npz" % shape)
+        np.savez(written[-1], *(y[: FAULTS.get("samples")] for y in outputs * FAULTS.get("copies", 1)))
     with open("steps.txt", "a") as stream:
         stream.write("inference %d/%d\\n" % (len(runs), len(runs)))
-    return {"values": {"duration_s": {}}, "artifacts": ["model.rknn", "outputs.npz"]}
+    return {"values": {"duration_s": {}}, "artifacts": ["model.rknn", *written]}
 
 
 def build_live(request):
@@ -93,7 +96,8 @@ def install(folder: Path, *, log: str = "attention_rk3588_w8a8", **faults: float
         folder: Where it lies.
         log: Name of the recorded log that it prints.
         faults: ``abort``, ``no_file``, ``nan``: whether to; ``gain`` and ``noise`` of the outputs, ``samples`` it
-            returns, ``copies`` of the outputs, ``sleep_s`` before it answers. Of a live job: ``dies`` when it is asked,
+            returns, ``copies`` of the outputs, ``from_shape``: the first shape of whose outputs ``gain`` holds,
+            ``sleep_s`` before it answers. Of a live job: ``dies`` when it is asked,
             ``outputs`` it returns.
 
     Returns:

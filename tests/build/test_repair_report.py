@@ -26,7 +26,7 @@ def compiled(path: Path, *layers: RknnLayer) -> CompiledGraph:
     table = (TESTS / "toolchain" / "rknn_logs" / "outliers_rk3588_w8a8.error_analysis.txt").read_text("utf-8")
     file = read_rknn_file(TESTS / "model" / "rknn" / "conv_rk3566_w8a8.rknn")
     placement = Placement((Segment("NPU", layers),), (), None, None)
-    return CompiledGraph(path, path, file, {}, (placement,), (), 1.0, 1, read_accuracy(table))
+    return CompiledGraph(path, path, file, ({},), (placement,), (), 1.0, 1, read_accuracy(table))
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ import pytest
 from chipwise.bundle import BundleWriter, EngineSpec, Manifest, ModelInfo, open_bundle, record_graph_test
 from chipwise.bundle import bundle as bundle_module
 from chipwise.bundle.graph_test import run_graph_test
-from chipwise.bundle.manifest import GRAPH, TEST_INPUTS, TEST_OUTPUTS
+from chipwise.bundle.manifest import GRAPH, TEST_INPUTS, TEST_OUTPUTS, of_shape
 from chipwise.errors import BundleError, EngineError
 from tests.bundle.fakes import FakeEngine
 
@@ -112,6 +114,45 @@ def test_indices_count_where_there_are_no_numbers(tmp_path: Path) -> None:
     run_graph_test(Picks(), test, *paths, where="b")
     with pytest.raises(BundleError, match="differs by 2 of 4"):
         run_graph_test(Picks(lambda y: y[::-1]), test, *paths, where="b")
+
+
+def test_each_shape_is_tested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a graph compiled for several, one may be wrong on a board."""
+    other = {"x/0": np.ones((1, 3), np.float32), "mask": np.ones((1, 3), np.int64)}
+    with BundleWriter(tmp_path / "b") as writer:
+        writer.add_bytes(GRAPH, b"graph", ".onnx")
+        for shape, feed in enumerate((FEED, other)):
+            test, inputs, outputs = record_graph_test(FakeGraphSession(), feed, tolerance=0.01)
+            writer.add_bytes(of_shape(TEST_INPUTS, shape), inputs, ".npz")
+            writer.add_bytes(of_shape(TEST_OUTPUTS, shape), outputs, ".npz")
+        info = ModelInfo({"arch": "graph"}, "onnx", "tiny")
+        manifest = Manifest("tiny", "host", EngineSpec("fake"), info, graph_test=replace(test, shapes=2))
+        path = writer.commit(manifest)
+    opened = open_bundle(path)
+    assert (opened.manifest.format_version, opened.manifest.graph_test) == (4, replace(test, shapes=2))
+    assert set(opened.manifest.engine_files) == {GRAPH}
+    _use(FakeGraphEngine(), monkeypatch)
+    opened.open_graph()
+    _use(FakeGraphEngine(lambda y: y if len(y) == 2 else y * 2), monkeypatch)
+    with pytest.raises(BundleError, match="the output y differs by 3 of 3"):
+        opened.open_graph()
+
+
+def test_a_bundle_of_one_shape_stays_as_older_versions_read_it(bundle: Path) -> None:
+    fields = json.loads((bundle / "manifest.json").read_bytes())
+    assert (fields["format_version"], fields["graph_test"]) == (1, {"tolerance": 0.01})
+
+
+def test_a_shape_without_its_files(tmp_path: Path) -> None:
+    test, inputs, outputs = record_graph_test(FakeGraphSession(), FEED, tolerance=0.01)
+    with BundleWriter(tmp_path / "b") as writer:
+        writer.add_bytes(GRAPH, b"graph", ".onnx")
+        writer.add_bytes(TEST_INPUTS, inputs, ".npz")
+        writer.add_bytes(TEST_OUTPUTS, outputs, ".npz")
+        info = ModelInfo({"arch": "graph"}, "onnx", "tiny")
+        manifest = Manifest("tiny", "host", EngineSpec("fake"), info, graph_test=replace(test, shapes=2))
+        with pytest.raises(BundleError, match=r"no file has the role 'self_test_inputs\.1'"):
+            writer.commit(manifest)
 
 
 def test_a_small_dead_channel_is_told_by_output_and_channel(tmp_path: Path) -> None:

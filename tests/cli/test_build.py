@@ -81,6 +81,15 @@ def test_a_dimension_that_nothing_else_tells(net: Path, tmp_path: Path, capsys: 
     assert "'batch' is no dimension; write it like --dim sequence=128" in capsys.readouterr().err
 
 
+def test_several_sizes_are_for_a_chips_compiler(net: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _build(net, tmp_path / "b", "--recipe", "w8a8", "--dim", "batch=1,2") == 2
+    error = capsys.readouterr().err.strip()
+    assert "several sizes in one file need the chip's own compiler (needs the rknn toolkit, which is not" in error
+    assert error.count("\n") == 0
+    assert _build(net, tmp_path / "b", "--dim", "batch=1,2", target="host") == 2
+    assert "host takes every size as it comes" in capsys.readouterr().err
+
+
 def test_a_gate_that_fails_ends_with_one(net: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = ("--recipe", "w8a8", "--samples", str(net.parent / "images.npz"), "--gate", "output_cosine=0.99999999")
     assert _build(net, tmp_path / "b", *options) == 1

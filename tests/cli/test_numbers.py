@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from chipwise.cli.main import main
-from chipwise.cli.numbers import dimensions, fixed_values
+from chipwise.cli.numbers import dimension_sets, dimensions, fixed_values
 from chipwise.errors import InputError
 
 
@@ -57,3 +58,25 @@ def test_nothing_is_given_twice() -> None:
         dimensions(["H=32", "H=64"])
     with pytest.raises(InputError, match="--fix: sr is given twice"):
         fixed_values(["sr=16000", "sr=8000"])
+
+
+def test_sizes_that_go_together() -> None:
+    assert dimension_sets([]) == ({},)
+    assert dimension_sets(["N=2", "H=32"]) == ({"N": 2, "H": 32},)
+    assert dimension_sets(["N=1,2,4", "H=32,64,96", "C=3"]) == (
+        {"N": 1, "H": 32, "C": 3}, {"N": 2, "H": 64, "C": 3}, {"N": 4, "H": 96, "C": 3},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("texts", "words"),
+    [
+        (["N=1,2", "H=8,16,32"], "lists of different lengths: 2 of N, 3 of H; the first sizes of all go together"),
+        (["N=1,2", "N=4"], "N is given twice; list its sizes once"),
+        (["N=1,,2"], "'N=' is no dimension"),
+        (["N=1,0"], "'N=0' is no dimension"),
+    ],
+)
+def test_lists_that_do_not_go_together(texts: list[str], words: str) -> None:
+    with pytest.raises(InputError, match=re.escape(words)):
+        dimension_sets(texts)

@@ -14,6 +14,10 @@ from chipwise.toolchain.rknn_remedies import remedy_for
         ("failed: raised ValueError: All outputs ['y'] of model are constants, The model is invalid!", "float16"),
         ("failed: raised ValueError: cannot convert float NaN to integer", "65504"),
         ("the job was ended by SIGSEGV, status 139; its log ends: I rknn building ...", "halve it"),
+        (
+            "the job was ended by SIGABRT; its log ends: E RKNN: quantization scale must be equal to channels",
+            "for each",
+        ),
         ("failed: returned -1; its log says: E build: Not Support Dtype: 2", "another form"),
     ],
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -69,6 +69,21 @@ def compare_outputs(
     shares = {name: same / of if of else 1.0 for name, (same, of) in equal.items()}
     gains = {name: total.gain() for name, total in sums.items()}
     return ComparedOutputs(tuple(total.result(name) for name, total in sums.items()), shares, nonfinite, gains)
+
+
+def merged(parts: Sequence[tuple[str, ComparedOutputs]]) -> ComparedOutputs:
+    """What was compared of several shapes as one, so that the worst counts; each output is named with its shape.
+
+    Args:
+        parts: A shape in words, empty for the only one, and what was found of it.
+    """
+    named = [(f" at {label}" if label else "", one) for label, one in parts]
+    return ComparedOutputs(
+        outputs=tuple(replace(line, name=f"{line.name}{at}") for at, one in named for line in one.outputs),
+        equal={f"{name}{at}": share for at, one in named for name, share in one.equal.items()},
+        nonfinite=sum(one.nonfinite for _, one in named),
+        gains={f"{name}{at}": gain for at, one in named for name, gain in one.gains.items()},
+    )
 
 
 def add_floats(sums: dict[str, ChannelCosine], one: Mapping[str, Any], other: Mapping[str, Any]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import onnx_ir as ir
 
@@ -15,7 +16,7 @@ from chipwise.build.graph_result import GraphResult
 from chipwise.build.options import BuildOptions
 from chipwise.build.repair_report import repair_fields
 from chipwise.bundle import BundleWriter, EngineSpec, GraphTest, Manifest, ModelInfo, keep_graph_test
-from chipwise.bundle.manifest import GRAPH, TEST_INPUTS, TEST_OUTPUTS
+from chipwise.bundle.manifest import GRAPH, TEST_INPUTS, TEST_OUTPUTS, of_shape
 from chipwise.errors import BundleError
 from chipwise.report.report import Step
 
@@ -44,21 +45,21 @@ def write_compiled_bundle(
         BundleError: The simulator's outputs are all zero or not finite, and yet passed the gate.
     """
     chosen, source = found.chosen, found.model.source
-    test = _self_test(found, graph)
+    tests = _self_tests(found, graph)
     config = described(ir.load(graph.source), found.model, options)
     with BundleWriter(options.out, overwrite=options.overwrite) as writer:
         writer.add_file(GRAPH, graph.path, ".rknn")
-        if test is not None:
-            writer.add_bytes(TEST_INPUTS, test[1], ".npz")
-            writer.add_bytes(TEST_OUTPUTS, test[2], ".npz")
+        for shape, (_, inputs, outputs) in enumerate(tests):
+            writer.add_bytes(of_shape(TEST_INPUTS, shape), inputs, ".npz")
+            writer.add_bytes(of_shape(TEST_OUTPUTS, shape), outputs, ".npz")
         if found.model.tokenizer:
             writer.add_tokenizer(found.model.tokenizer)
         manifest = Manifest(
             name=bundle_name(found.model, chosen),
             target=found.target.name,
-            engine=EngineSpec(_ENGINE, {"toolkit_version": graph.file.toolkit_version}),
-            model=ModelInfo(config, source.kind, source.name, source.licence),
-            graph_test=test[0] if test is not None else None,
+            engine=EngineSpec(_ENGINE, {"toolkit_version": graph.file.toolkit_version, **_shapes(graph)}),
+            model=ModelInfo({**config, **_listed(graph)}, source.kind, source.name, source.licence),
+            graph_test=replace(tests[0][0], shapes=len(tests)) if tests else None,
             verdicts=chosen.verdicts,
         )
         report = build_report(
@@ -68,15 +69,47 @@ def write_compiled_bundle(
         return commit(writer, manifest, replace(report, **repair_fields(found.benches)))
 
 
-def _self_test(found: GraphResult, graph: CompiledGraph) -> tuple[GraphTest, bytes, bytes] | None:
-    telling, outputs = next(
-        ((index, one) for index, one in enumerate(graph.samples()) if any(array.any() for array in one.values())),
-        (0, next(graph.samples())),
-    )
+def _self_tests(found: GraphResult, graph: CompiledGraph) -> list[tuple[GraphTest, bytes, bytes]]:
+    """One a shape; none if the outputs of one are of no use in a build that failed."""
     tolerance = _INTEGER_TOLERANCE if found.chosen.recipe.integer_activations else _FLOAT_TOLERANCE
-    try:
-        return keep_graph_test(found.samples.held_out[telling], outputs, tolerance=tolerance)
-    except BundleError:
-        if found.chosen.passed:
-            raise
-        return None
+    tests = []
+    for shape, feeds in enumerate(found.samples.held_out_by_shape):
+        telling, outputs = next(
+            ((i, one) for i, one in enumerate(graph.samples(shape)) if any(array.any() for array in one.values())),
+            (0, next(graph.samples(shape))),
+        )
+        try:
+            tests.append(keep_graph_test(feeds[telling], outputs, tolerance=tolerance))
+        except BundleError:
+            if found.chosen.passed:
+                raise
+            return []
+    return tests
+
+
+def _inputs(graph: CompiledGraph) -> list[str]:
+    """Those that are left of the user's."""
+    return [str(value.name) for value in ir.load(graph.source).graph.inputs]
+
+
+def _listed(graph: CompiledGraph) -> dict[str, Any]:
+    """For whoever feeds it."""
+    inputs = _inputs(graph)
+    listed = [{name: list(shape.inputs[name]) for name in inputs} for shape in graph.shapes]
+    return {"shapes": listed} if listed else {}
+
+
+def _shapes(graph: CompiledGraph) -> dict[str, Any]:
+    """The engine's option for several shapes; a compiled file describes the largest only."""
+    if not graph.shapes:
+        return {}
+    inputs = _inputs(graph)
+    return {
+        "shapes": [
+            {
+                "inputs": {name: list(shape.inputs[name]) for name in inputs},
+                "outputs": {name: list(stack.shape[1:]) for name, stack in stacks.items()},
+            }
+            for shape, stacks in zip(graph.shapes, graph.outputs, strict=True)
+        ]
+    }

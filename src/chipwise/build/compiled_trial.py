@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from chipwise.build.compared_outputs import compare_outputs
+from chipwise.build.compared_outputs import compare_outputs, merged
 from chipwise.build.compiled_graph import CompiledGraph
 from chipwise.build.graph_file import GraphFile
 from chipwise.build.graph_gate import GraphThresholds, judge_graph
@@ -44,7 +44,15 @@ def judge_compiled(
         InputError: A threshold is none.
     """
     thresholds = GraphThresholds.for_weight_bits(recipe.weight_bits).with_overrides(gate)
-    found = compare_outputs(reference, compiled.samples(), samples.held_out, threads, progress)
+    found = merged(
+        [
+            (
+                compiled.shapes[shape].label if compiled.shapes else "",
+                compare_outputs(reference, compiled.samples(shape), feeds, threads, progress),
+            )
+            for shape, feeds in enumerate(samples.held_out_by_shape)
+        ]
+    )
     foreseen = () if ranges is None else ranges.findings(samples.held_out[:RANGE_SAMPLES], threads=threads)
     verdicts = (
         *judge_graph(found, thresholds),

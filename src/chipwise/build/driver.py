@@ -12,7 +12,7 @@ from chipwise.build.options import BuildOptions
 from chipwise.build.result import BuildResult
 from chipwise.build.steps import BuildListener, SilentListener, StepLog
 from chipwise.bundle import refuse_taken
-from chipwise.errors import GateFailedError
+from chipwise.errors import GateFailedError, InputError
 from chipwise.model.config import DecoderConfig
 from chipwise.model.importer import load_model
 from chipwise.model.model import Model
@@ -44,6 +44,8 @@ def build(options: BuildOptions, listener: BuildListener | None = None) -> Build
 
 
 def _line(options: BuildOptions, target: Target, model: Model) -> Line:
+    if options.shape_sets and (model.onnx_path is None or isinstance(model.config, DecoderConfig)):
+        raise InputError("several sizes are for ONNX graphs", where="--dim", remedy="leave them out")
     # A threshold that does not exist is said now, not after the first recipe is verified.
     if isinstance(model.config, DecoderConfig):
         Thresholds().with_overrides(options.gate)

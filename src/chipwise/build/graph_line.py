@@ -26,6 +26,8 @@ from chipwise.build.repair_changes import Ladder
 from chipwise.build.result import BuildResult
 from chipwise.build.rknn_compiler import RknnCompiler
 from chipwise.build.samples import Samples, gather_samples
+from chipwise.build.shape_samples import gather_shape_samples
+from chipwise.build.shape_sets import ShapeSet, largest, read_shape_sets
 from chipwise.build.sound_graph import require_numbers, require_sound
 from chipwise.check.infer import infer_types
 from chipwise.check.load import load_graph
@@ -37,10 +39,10 @@ from chipwise.model.model import Model
 from chipwise.quant.recipe import Recipe
 from chipwise.report import Finding
 from chipwise.report.report import RewriteStep
-from chipwise.rewrite.pass_ import RewriteContext
+from chipwise.rewrite.pass_ import Feed, RewriteContext
 from chipwise.rewrite.passes.ort_fusions import OrtFusions
 from chipwise.rewrite.pipeline import run_passes
-from chipwise.rewrite.plan import passes_for
+from chipwise.rewrite.plan import passes_for, wants_sizes
 from chipwise.target import Target
 
 # What `auto` tries, the smallest first.
@@ -69,8 +71,12 @@ def read_graph(options: BuildOptions, target: Target, model: Model) -> GraphLine
     read_media_settings(options, input_shapes(graph))
     static = target.constraints.static_shapes
     multiple = _MULTIPLE if static is not None and static.value else None
-    samples = gather_samples(options, graph, model.tokenizer, multiple=multiple, longest=_longest(options, model))
-    return GraphLine(options, target, model, graph, samples, recipes, fixed=multiple is not None)
+    shapes = read_shape_sets(options, target, graph.graph)
+    if shapes:
+        samples = gather_shape_samples(options, graph, shapes)
+    else:
+        samples = gather_samples(options, graph, model.tokenizer, multiple=multiple, longest=_longest(options, model))
+    return GraphLine(options, target, model, graph, samples, recipes, multiple is not None, shapes)
 
 
 @dataclass(frozen=True)
@@ -85,6 +91,7 @@ class GraphLine:
         samples: What it is calibrated and verified on.
         recipes: What is tried, in order.
         fixed: Whether the target wants every size fixed.
+        shapes: Several shapes that one file is compiled for; empty for one.
     """
 
     options: BuildOptions
@@ -94,6 +101,7 @@ class GraphLine:
     samples: Samples
     recipes: tuple[Recipe, ...]
     fixed: bool
+    shapes: tuple[ShapeSet, ...] = ()
 
     def describe(self) -> str:
         """What was read, in one line."""
@@ -107,6 +115,8 @@ class GraphLine:
     def check(self) -> Sequence[Finding]:
         """The model held against the target, with the sizes it shall have."""
         dims = self._dims() if self.model.onnx_path is not None else {}
+        if self.shapes:
+            dims = dict(self.shapes[largest(self.shapes)].dims)
         recipe = self.recipes[-1].name
         return check(self.model, self.target, recipe=recipe, dims=dims, fixed=self.options.fixed)
 
@@ -123,7 +133,7 @@ class GraphLine:
             note.text = f"float32, {reference.size_bytes // 1_000_000} MB; {', '.join(changed) or 'nothing to change'}"
         toolchain = installed_toolchain(self.options, self.target)
         limit_s = self.options.job_timeout_s
-        compiler = RknnCompiler(toolchain, self.target, place.folder, limit_s) if toolchain else None
+        compiler = RknnCompiler(toolchain, self.target, place.folder, limit_s, self.shapes) if toolchain else None
         attempts = GraphAttempts(self.options, self.target, reference, samples, compiler, place)
         equal: list[RewriteStep] = []
         benches: list[Bench] = []
@@ -156,7 +166,7 @@ class GraphLine:
     def _repaired(self, bench: Bench, attempts: GraphAttempts, equal: list[RewriteStep]) -> Bench:
         """What a recipe that fails its gate comes to when it is repaired."""
         recipe = bench.best.attempt.recipe
-        if self.options.repair and recipe.quantizes and recipe.scheme != "fp16":
+        if self.options.repair and not self.shapes and recipe.quantizes and recipe.scheme != "fp16":
             context = RewriteContext(
                 tuple(attempts.samples.held_out[:_PROOF_SAMPLES]), self._dims(), threads=self.options.threads or 2
             )
@@ -170,13 +180,15 @@ class GraphLine:
 
     def _reference(self, place: Workplace) -> tuple[GraphFile, tuple[RewriteStep, ...], tuple[Finding, ...]]:
         context = RewriteContext(
-            samples=tuple(self.samples.held_out[:_PROOF_SAMPLES]),
+            samples=self._proof_samples(),
             dims=self._dims(),
             threads=self.options.threads or 2,
         )
         # Fused operators have no integer form: they would stay in floating point.
         fuses = not any(recipe.integer_activations for recipe in self.recipes)
         passes = [one for one in passes_for(self.target) if fuses or not isinstance(one, OrtFusions)]
+        if self.shapes:
+            passes = [one for one in passes if not wants_sizes(one)]
         result = run_passes(self.graph, passes, context)
         steps = tuple(
             RewriteStep(step.name, int(step.modified), step.max_abs_diff if step.modified else None, _notes(step.notes))
@@ -186,8 +198,19 @@ class GraphLine:
         left_out = settle_borders(result.model) if self.fixed else ()
         return GraphFile.save(result.model, place.folder, "reference", all_float(result.model)), steps, left_out
 
+    def _proof_samples(self) -> tuple[Feed, ...]:
+        """What rewrites are proven on: a few samples, or one of each shape."""
+        if self.shapes:
+            return tuple(feeds[0] for feeds in self.samples.held_out_by_shape)
+        return tuple(self.samples.held_out[:_PROOF_SAMPLES])
+
     def _dims(self) -> dict[str, int]:
-        """Sizes the user named; for a target of fixed shapes those of the samples too, if they are not made up."""
+        """Sizes the user named; for a target of fixed shapes those of the samples too, if they are not made up.
+
+        None of several shapes is fixed.
+        """
+        if self.shapes:
+            return {}
         found = self.samples.dims(self.graph.graph) if self.fixed and not self.samples.drawn else {}
         return {**found, **self.options.dims}
 

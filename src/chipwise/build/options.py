@@ -23,6 +23,8 @@ class BuildOptions:
         samples: The inputs of an ONNX graph, a file or a folder of .npy or .npz files; None takes queries where the
             graph reads tokens, else drawn inputs.
         dims: Sizes of an ONNX graph's symbolic dimensions by name; samples tell them too.
+        shape_sets: Several sizes to be compiled into one file, each of all dimensions that are symbolic; empty for one
+            size, which ``dims`` then tells.
         fixed: Inputs of an ONNX graph that get one value for good, by name.
         suite: Cases with keywords to verify on; None verifies on queries.
         max_cases: Cases verified at most.
@@ -49,6 +51,7 @@ class BuildOptions:
     queries: Path | None = None
     samples: Path | None = None
     dims: Mapping[str, int] = field(default_factory=dict)
+    shape_sets: tuple[Mapping[str, int], ...] = ()
     fixed: Mapping[str, float] = field(default_factory=dict)
     suite: Path | None = None
     max_cases: int = 100

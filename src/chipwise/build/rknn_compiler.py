@@ -18,6 +18,7 @@ import onnx_ir as ir
 from chipwise.build.attempt import Algorithm, Attempt
 from chipwise.build.compiled_graph import CompiledGraph, Outputs
 from chipwise.build.samples import Samples
+from chipwise.build.shape_sets import ShapeSet
 from chipwise.errors import ToolchainError
 from chipwise.files import writing
 from chipwise.model.rknn_file import RknnFile, read_rknn_file
@@ -28,7 +29,7 @@ from chipwise.target import Target
 from chipwise.toolchain import Environment, JobResult, run_job
 from chipwise.toolchain.placement import findings_of, placements_of
 from chipwise.toolchain.rknn_accuracy import RknnLayerError, read_accuracy
-from chipwise.toolchain.rknn_build import ANALYSIS, MODEL, OUTPUTS, WEIGHTLESS, rknn_build_job
+from chipwise.toolchain.rknn_build import ANALYSIS, MODEL, WEIGHTLESS, outputs_of, rknn_build_job
 from chipwise.toolchain.rknn_log import read_rknn_log
 from chipwise.toolchain.rknn_remedies import remedy_for
 
@@ -47,12 +48,14 @@ class RknnCompiler:
         target: The chip.
         folder: Where files are written.
         timeout_s: A job of the toolkit is stopped after this many seconds.
+        shapes: Several shapes that one file is compiled for; empty for the graph's own.
     """
 
     environment: Environment
     target: Target
     folder: Path
     timeout_s: float
+    shapes: tuple[ShapeSet, ...] = ()
 
     def takes(self, recipe: Recipe) -> bool:
         """Whether the toolkit has a type for a recipe."""
@@ -71,21 +74,27 @@ class RknnCompiler:
             if (match := _INFERENCE.fullmatch(step)) is not None:
                 progress(int(match[1]), int(match[2]))
 
+        of_shapes = [stacks(graph, feeds) for feeds in samples.held_out_by_shape]
         job = rknn_build_job(
             attempt.graph.path,
-            config={"target_platform": self.target.chip.name, **quantization(recipe, attempt.algorithm)},
+            config={
+                "target_platform": self.target.chip.name,
+                **self._listed(graph),
+                **quantization(recipe, attempt.algorithm),
+            },
             calibration=None if recipe.scheme == _FLOAT else stacks(graph, samples.calibration),
-            inputs=stacks(graph, samples.held_out),
+            inputs=of_shapes[0],
+            more_inputs=of_shapes[1:],
             float16=_float16_rules(attempt),
             ranges=attempt.ranges,
-            # In floating point there is nothing to repair.
-            analysis=recipe.integer_activations,
+            # In floating point there is nothing to repair; of several shapes nothing can be.
+            analysis=recipe.integer_activations and not self.shapes,
             timeout_s=self.timeout_s,
         )
         # Beside the output, where there is room for it: the temporary folder may lie in memory.
         try:
             with run_job(self.environment, job, keep=self.folder, on_step=tell) as result:
-                made = self._read(result, graph, attempt, len(samples.held_out))
+                made = self._read(result, graph, attempt, [len(feeds) for feeds in samples.held_out_by_shape])
                 shutil.rmtree(result.folder, ignore_errors=True)
         except ToolchainError as e:
             raise ToolchainError(
@@ -93,9 +102,9 @@ class RknnCompiler:
             ) from e
         return made
 
-    def _read(self, result: JobResult, graph: ir.Graph, attempt: Attempt, n: int) -> CompiledGraph:
+    def _read(self, result: JobResult, graph: ir.Graph, attempt: Attempt, counts: Sequence[int]) -> CompiledGraph:
         log = read_rknn_log("\n".join(path.read_text("utf-8", "replace") for path in (result.stdout, result.stderr)))
-        outputs = self._outputs(result.artifacts[OUTPUTS], graph, n)
+        outputs = tuple(self._outputs(result.artifacts[outputs_of(shape)], graph, n) for shape, n in enumerate(counts))
         # Attempts at one recipe lie beside each other until one is kept.
         path = self.folder / f"{attempt.recipe.name}.{secrets.token_hex(4)}.rknn"
         with writing(path):
@@ -110,7 +119,15 @@ class RknnCompiler:
             duration_s=result.duration_s,
             peak_bytes=result.peak_bytes,
             losses=_losses(result),
+            shapes=self.shapes,
         )
+
+    def _listed(self, graph: ir.Graph) -> dict[str, Any]:
+        """The toolkit's option for several shapes."""
+        if not self.shapes:
+            return {}
+        names = [str(value.name) for value in graph.inputs]
+        return {"dynamic_input": [[list(shape.inputs[name]) for name in names] for shape in self.shapes]}
 
     def _file(self, path: Path, graph: ir.Graph) -> RknnFile:
         file = read_rknn_file(path)

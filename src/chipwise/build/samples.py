@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 import numpy as np
 import onnx_ir as ir
@@ -22,8 +23,8 @@ from chipwise.rewrite.passes.fix_shapes import length_for
 from chipwise.rewrite.runner import with_rank
 
 _TEXT_INPUTS = frozenset({names.INPUT_IDS, names.ATTENTION_MASK, names.TOKEN_TYPE_IDS})
-_DRAWN = 12
-_CALIBRATION = 64
+DRAWN = 12
+CALIBRATION = 64
 _LONGEST = 512
 
 
@@ -38,6 +39,7 @@ class Samples:
         real: Whether the user gave them.
         shared: Whether both are the same, for want of others.
         drawn: Whether they are random numbers, whose sizes say nothing about the user's.
+        per_shape: How many of ``held_out`` are of each listed shape, which follow each other; empty for one shape.
     """
 
     calibration: Sequence[Feed]
@@ -46,6 +48,15 @@ class Samples:
     real: bool
     shared: bool
     drawn: bool = False
+    per_shape: tuple[int, ...] = ()
+
+    @property
+    def held_out_by_shape(self) -> tuple[Sequence[Feed], ...]:
+        """Those it is verified on, of each listed shape; all together where none are listed."""
+        if not self.per_shape:
+            return (self.held_out,)
+        ends = list(accumulate(self.per_shape))
+        return tuple(self.held_out[end - count : end] for count, end in zip(self.per_shape, ends, strict=True))
 
     def dims(self, graph: ir.Graph) -> dict[str, int]:
         """The sizes of the graph's symbolic dimensions in the first sample, by name or as ``input:axis``."""
@@ -106,7 +117,7 @@ def gather_samples(
             "the graph reads no tokens, or has no tokenizer.json beside it", where=str(options.queries),
             remedy="give its inputs with --samples",
         )  # fmt: skip
-    feeds = draw_feeds(model, options.dims, n=_DRAWN)
+    feeds = draw_feeds(model, options.dims, n=DRAWN)
     drawn = _shared_out(feeds, "drawn at random from the declared shapes", real=False, options=options)
     return replace(drawn, drawn=True)
 
@@ -158,4 +169,4 @@ def _shared_out(feeds: Sequence[Feed], source: str, *, real: bool, options: Buil
     held = min(options.max_cases, len(feeds) // 3)
     if not held:
         return Samples(feeds, feeds, source, real, shared=True)
-    return Samples(feeds[held:][:_CALIBRATION], feeds[:held], source, real, shared=False)
+    return Samples(feeds[held:][:CALIBRATION], feeds[:held], source, real, shared=False)

@@ -23,6 +23,7 @@ from chipwise.bundle.manifest import (
     TOKENIZER,
     Manifest,
     is_engine_role,
+    of_shape,
 )
 from chipwise.bundle.self_test import run_self_test
 from chipwise.engine import Session
@@ -242,8 +243,9 @@ class Bundle:
 
         def prove(session: GraphSession) -> None:
             if self_test and test is not None:
-                inputs, outputs = self.files[TEST_INPUTS], self.files[TEST_OUTPUTS]
-                run_graph_test(session, test, inputs, outputs, where=str(self.path))
+                for shape in range(test.shapes):
+                    inputs, outputs = (self.files[of_shape(role, shape)] for role in (TEST_INPUTS, TEST_OUTPUTS))
+                    run_graph_test(session, test, inputs, outputs, where=str(self.path))
 
         if isolation is not None:
             return open_isolated_graph(spec.name, graph, options=settings, isolation=isolation, prove=prove)

@@ -131,9 +131,11 @@ class GraphTest:
     Attributes:
         tolerance: The largest difference allowed, as a share of an output's largest magnitude. What is asked of each
             channel follows from it; see ``output_channels``.
+        shapes: How many samples are run: one of each shape that the graph was compiled for.
     """
 
     tolerance: Annotated[Finite, Field(gt=0)]
+    shapes: Annotated[int, Field(ge=1, le=1024)] = 1
 
 
 @strict

@@ -25,11 +25,11 @@ from chipwise.bundle.entries import (
 from chipwise.errors import BundleError
 from chipwise.report import Verdict
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 """The newest format this version reads. A bundle is written in the oldest that holds it: 2 brought the fallback, 3 the
-variants."""
+variants, 4 graphs of several shapes."""
 
-_FIRST_VERSION, _FALLBACK_VERSION, _VARIANTS_VERSION = 1, 2, 3
+_FIRST_VERSION, _FALLBACK_VERSION, _VARIANTS_VERSION, _SHAPES_VERSION = 1, 2, 3, 4
 
 TOKENIZER = "tokenizer"
 SPECIAL_TOKENS = "special_tokens"
@@ -99,7 +99,16 @@ class Manifest:
 
     def __post_init__(self) -> None:
         """Take the version that holds what there is."""
-        least = _VARIANTS_VERSION if self.variants else _FIRST_VERSION if self.fallback is None else _FALLBACK_VERSION
+        shapes = self.graph_test is not None and self.graph_test.shapes > 1
+        least = (
+            _SHAPES_VERSION
+            if shapes
+            else _VARIANTS_VERSION
+            if self.variants
+            else _FIRST_VERSION
+            if self.fallback is None
+            else _FALLBACK_VERSION
+        )
         object.__setattr__(self, "format_version", max(least, self.format_version))
 
     @property
@@ -145,6 +154,8 @@ class Manifest:
         """The content of manifest.json. What a format has no word for is left out."""
         left_out: dict[str, Any] = {} if self.fallback else {"fallback": True}
         left_out["variants"] = {"__all__": {"fallback", "variants"}} if self.variants else True
+        if self.graph_test is not None and self.graph_test.shapes == 1:
+            left_out["graph_test"] = {"shapes"}
         return _ADAPTER.dump_json(self, indent=1, exclude=left_out) + b"\n"
 
     def to_dict(self) -> dict[str, Any]:
@@ -171,7 +182,9 @@ class Manifest:
         for name, document in self.documents.items():
             if document.file != name:
                 raise BundleError(f"document {name} has the name {document.file!r}", where=where, remedy=_AGAIN)
-        missing = [role for role in (GRAPH, TEST_INPUTS, TEST_OUTPUTS) if role not in self.files]
+        shapes = range(self.graph_test.shapes if self.graph_test is not None else 1)
+        tested = [of_shape(role, shape) for shape in shapes for role in (TEST_INPUTS, TEST_OUTPUTS)]
+        missing = [role for role in (GRAPH, *tested) if role not in self.files]
         if self.graph_test is not None and missing:
             raise BundleError(f"a graph is tested, but no file has the role {missing[0]!r}", where=where, remedy=_AGAIN)
         if (self.fallback is None) != (not self.fallback_files):
@@ -211,7 +224,12 @@ class Manifest:
 
 def is_engine_role(role: str) -> bool:
     """Whether files of a role are for the bundle's engine."""
-    return role not in OWN_ROLES and not role.startswith(FALLBACK_PREFIX)
+    return role not in OWN_ROLES and not role.startswith((FALLBACK_PREFIX, f"{TEST_INPUTS}.", f"{TEST_OUTPUTS}."))
+
+
+def of_shape(role: str, shape: int) -> str:
+    """The role of a file of the self-test of one of a graph's shapes, counted from 0."""
+    return role if not shape else f"{role}.{shape}"
 
 
 def _check_version(data: bytes, where: str) -> None:

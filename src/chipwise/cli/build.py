@@ -13,7 +13,7 @@ from chipwise.build import BuildOptions, BuildResult
 from chipwise.build import build as run_build
 from chipwise.cli.attribution_lines import attribution_lines
 from chipwise.cli.matrix_lines import matrix_lines
-from chipwise.cli.numbers import CONTEXT, THREADS_OR_ALL, dimensions, fixed_values
+from chipwise.cli.numbers import CONTEXT, THREADS_OR_ALL, dimension_sets, fixed_values
 from chipwise.errors import GateFailedError
 from chipwise.report.caveats import caveats
 from chipwise.report.report import Step
@@ -37,7 +37,13 @@ from chipwise.verify.thresholds import parse_overrides
     type=click.Path(path_type=Path),
     help="Inputs of an ONNX graph: .npz or .npy, a file or a folder of them.",
 )
-@click.option("--dim", "dims", multiple=True, metavar="NAME=SIZE", help="Size of an ONNX dimension; may be repeated.")
+@click.option(
+    "--dim",
+    "dims",
+    multiple=True,
+    metavar="NAME=SIZE[,SIZE...]",
+    help="Size of an ONNX dimension, or several for one file (Rockchip); may be repeated: the k-th sizes go together.",
+)
 @click.option("--fix", "fixed", multiple=True, metavar="NAME=VALUE", help="Value an ONNX input has for good.")
 @click.option("--suite", type=click.Path(path_type=Path), help="suite.toml, its folder, or a .jsonl of cases.")
 @click.option("--cases", "max_cases", type=click.IntRange(1), default=100, show_default=True, help="Cases verified.")
@@ -121,9 +127,11 @@ def build(
 
     Exit code 1 if the gate fails; the bundle is then at OUTPUT.failed, and what was at OUTPUT stays.
     """
+    sets = dimension_sets(dims)
     options = BuildOptions(
         model=model, target=target, out=out, recipe=recipe, queries=queries, samples=samples,
-        dims=dimensions(dims), fixed=fixed_values(fixed), suite=suite, max_cases=max_cases,
+        dims={} if sets[1:] else sets[0],
+        shape_sets=sets if sets[1:] else (), fixed=fixed_values(fixed), suite=suite, max_cases=max_cases,
         max_context=max_context, gate=parse_overrides(overrides), threads=threads, overwrite=overwrite,
         emulate=emulate, repair=repair, embeddings=embeddings, images=images, audio=audio, cache=not no_cache,
         fallback=None if fallback == "none" else fallback, engine=engine,

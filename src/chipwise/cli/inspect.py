@@ -127,7 +127,9 @@ def _scheme_text(scheme: TensorScheme) -> str:
 def _self_test_line(manifest: Manifest) -> str:
     test = manifest.self_test
     if manifest.graph_test is not None:
-        return f"inputs and outputs of one sample, within {manifest.graph_test.tolerance:g} of an output's magnitude"
+        shapes, tolerance = manifest.graph_test.shapes, manifest.graph_test.tolerance
+        what = "one sample" if shapes == 1 else f"a sample of each of {shapes} shapes"
+        return f"inputs and outputs of {what}, within {tolerance:g} of an output's magnitude"
     if test is None:
         return "none"
     return (

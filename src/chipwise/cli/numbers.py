@@ -38,6 +38,41 @@ def dimensions(texts: Sequence[str]) -> dict[str, int]:
     return sizes
 
 
+def dimension_sets(texts: Sequence[str]) -> tuple[dict[str, int], ...]:
+    """The sizes of ``NAME=SIZE`` or ``NAME=SIZE,SIZE,...`` texts: the k-th of every list go together.
+
+    A dimension with one size has it in all of them.
+
+    Raises:
+        InputError: A text is not of that form, its size is no tensor's, or lists are of different lengths.
+    """
+    _refuse_repeated(texts)
+    lists: dict[str, list[int]] = {}
+    for text in texts:
+        name, _, sizes = text.rpartition("=")
+        each = [f"{name}={size}" for size in sizes.split(",")] if "," in sizes else [text]
+        lists[name] = [size for one in each for size in dimensions([one]).values()]
+    counts = {name: len(sizes) for name, sizes in lists.items() if len(sizes) > 1}
+    if len(set(counts.values())) > 1:
+        said = ", ".join(f"{count} of {name}" for name, count in counts.items())
+        raise InputError(
+            f"lists of different lengths: {said}", where="--dim",
+            remedy="the first sizes of all go together, then the second ones: write each combination out",
+        )  # fmt: skip
+    most = max(counts.values(), default=1)
+    return tuple(
+        {name: sizes[index] if len(sizes) > 1 else sizes[0] for name, sizes in lists.items()} for index in range(most)
+    )
+
+
+def _refuse_repeated(texts: Sequence[str]) -> None:
+    seen: dict[str, object] = {}
+    for text in texts:
+        name = text.rpartition("=")[0]
+        _refuse_twice(name, seen, "--dim", f"list its sizes once: --dim {name}=1,2")
+        seen[name] = text
+
+
 def fixed_values(texts: Sequence[str]) -> dict[str, float]:
     """The values of ``NAME=VALUE`` texts.
 

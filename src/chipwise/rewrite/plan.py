@@ -61,6 +61,14 @@ def passes_for(target: Target) -> list[Pass]:
     return passes
 
 
+def wants_sizes(one: Pass) -> bool:
+    """Whether a pass fixes sizes or reads them, so that a graph of several shapes is left to the toolchain there.
+
+    Constants are folded without: a size that is not known stays an operator.
+    """
+    return one.name == "fix_shapes" or ("fix_shapes" in one.requires and one.name != "constant_folding")
+
+
 def _for_accelerator(limits: Constraints) -> list[Pass]:
     forms = activation_forms(limits)
     highest = None if limits.opset_max is None else int(limits.opset_max)

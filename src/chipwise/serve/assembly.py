@@ -146,7 +146,7 @@ def make_site(
         graph = served.graph
         inference = Inference(
             graph,
-            shot("infer", *inference_stages(graph.name, graph.session, graph.inputs)),
+            shot("infer", *inference_stages(graph.name, graph.session, graph.inputs, graph.shapes)),
             settings,
             Regions() if settings.shared_memory else None,
         )

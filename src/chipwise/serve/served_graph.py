@@ -30,6 +30,7 @@ class ServedGraph:
         inputs: Its inputs, in order.
         images: How pictures become its inputs, by input, as the bundle says.
         audio: The same of recordings.
+        shapes: The shapes of inputs that it was compiled for, if several; empty where the inputs say all.
         created_s: When it was built, in seconds since 1970.
         emulates: Name of the chip whose arithmetic it emulates; None if it is what is deployed.
     """
@@ -41,6 +42,7 @@ class ServedGraph:
     created_s: int
     emulates: str | None = None
     audio: Mapping[str, AudioSettings] = field(default_factory=dict)
+    shapes: tuple[Mapping[str, tuple[int, ...]], ...] = ()
 
 
 def holds_graph(bundle: Bundle) -> bool:
@@ -68,7 +70,19 @@ def open_served_graph(bundle: Bundle, *, threads: int | None = None, isolation: 
             for name in session.input_names
         )
     manifest = bundle.manifest
-    return ServedGraph(manifest.name, session, specs, images, created_s(bundle), manifest.emulates, audio)
+    return ServedGraph(
+        manifest.name, session, specs, images, created_s(bundle), manifest.emulates, audio, _shapes(bundle)
+    )
+
+
+def _shapes(bundle: Bundle) -> tuple[Mapping[str, tuple[int, ...]], ...]:
+    """The shapes that the graph was compiled for, as the build wrote them down."""
+    listed = bundle.manifest.model.config.get("shapes", [])
+    try:
+        return TypeAdapter(tuple[dict[str, tuple[int, ...]], ...]).validate_python(listed)
+    except ValidationError as e:
+        raise BundleError("shapes is no list of the shapes of inputs", where=str(bundle.path),
+                          remedy="build the bundle again") from e  # fmt: skip
 
 
 def _described(bundle: Bundle, kind: str, form: type[_Settings]) -> dict[str, _Settings]:

@@ -33,6 +33,7 @@ def rknn_build_job(
     build: Mapping[str, Any] | None = None,
     calibration: Stacks | None = None,
     inputs: Stacks | None = None,
+    more_inputs: Sequence[Stacks] = (),
     float16: Mapping[str, Sequence[str]] | None = None,
     ranges: Mapping[str, tuple[float, float]] | None = None,
     analysis: bool = False,
@@ -50,6 +51,8 @@ def rknn_build_job(
         build: Options of its ``build``, but for ``do_quantization`` and ``dataset``.
         calibration: Samples to quantize with; the model is built in float16 without.
         inputs: Samples to simulate.
+        more_inputs: Samples of further shapes, where ``config`` lists several in ``dynamic_input``; what comes of each
+            is an artifact of its own, see ``outputs_of``.
         float16: What a quantized build keeps in float16, with the operators that compute it: by ``op_types`` as the
             toolkit calls them, ``weights`` that products read, ``values`` of the ONNX file. The result's value
             ``float16`` lists the toolkit's names of what was kept.
@@ -61,13 +64,14 @@ def rknn_build_job(
     Raises:
         InputError: There are no samples, or inputs have different numbers of them.
     """
-    arrays = _arrays(calibration=calibration, inputs=inputs)
+    further = {f"inputs_{index}": stacks for index, stacks in enumerate(more_inputs, start=1)}
+    arrays = _arrays(calibration=calibration, inputs=inputs, **further)
     kept: dict[str, Any] = {}
     if float16:
         kept["float16"] = {rule: list(names) for rule, names in float16.items()}
     if ranges:
         kept["ranges"] = {name: list(ends) for name, ends in ranges.items()}
-    made = [MODEL, OUTPUTS] if inputs is not None else [MODEL]
+    made = [MODEL, *(outputs_of(shape) for shape in range(1 + len(further)))] if inputs is not None else [MODEL]
     if analysis and inputs is not None:
         kept["analysis"] = True
     return Job(
@@ -78,6 +82,11 @@ def rknn_build_job(
         artifacts=tuple(made),
         timeout_s=timeout_s,
     )
+
+
+def outputs_of(shape: int) -> str:
+    """Name of the artifact that holds what was simulated of one of several shapes, counted from 0."""
+    return OUTPUTS if not shape else f"outputs_{shape}.npz"
 
 
 def _arrays(**given: Stacks | None) -> dict[str, Stacks]:

@@ -18,6 +18,8 @@ _REMEDIES = (
      "in float16 a factor became 0 or infinite on the way: `chipwise check` names constants outside its range"),
     (r"cannot convert float NaN to integer",
      "calibration met values that float16 does not hold (65504 at most): look at the samples, or scale the inputs"),
+    (r"quantization scale must be equal to channels",
+     "if several sizes were listed, build once for each, or with --recipe fp16"),
     (r"SIGSEGV|SIGABRT|SIGBUS|SIGFPE",
      "the toolkit crashed on the graph: halve it to find the operator, and write that in another form; or --emulate"),
 )  # fmt: skip

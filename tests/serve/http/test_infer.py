@@ -9,6 +9,7 @@ import struct
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -21,7 +22,10 @@ from chipwise.engine.graph_session import Arrays, TensorSpec
 from chipwise.errors import RequestError
 from chipwise.serve.http.infer import read_ask
 from chipwise.serve.inference import image as images
+from chipwise.serve.inference.feed_buffer import FeedBuffer
 from chipwise.serve.inference.image_settings import ImageSettings
+from chipwise.serve.inference.stages import Ask, inference_stages
+from chipwise.serve.inference.tensor import Given
 from tests.serve.fakes import null_graph, null_model, says
 from tests.serve.live import Live, live
 
@@ -92,6 +96,27 @@ def test_what_the_model_takes_can_be_asked(server: Live) -> None:
         "outputs": [{"name": "x_out"}, {"name": "y_out"}],
     }
     assert [model["id"] for model in server.http.get("/v1/models").json()["data"]] == ["null-bytes", "null-graph"]
+
+
+def test_a_model_for_several_shapes_says_which_and_refuses_others() -> None:
+    shapes = ({"x": (1, 3), "y": (2,)}, {"x": (4, 3), "y": (2,)})
+    with live(null_model(next_token=says("ok")), graph=replace(null_graph(X, Y), shapes=shapes)) as running:
+        assert running.http.get(PATH).json()["parameters"] == {
+            "shapes": [{"x": [1, 3], "y": [2]}, {"x": [4, 3], "y": [2]}]
+        }
+        for rows, status in ((1, 200), (2, 400), (4, 200)):
+            answer = ask(running, GIVEN_Y, {**GIVEN_X, "shape": [rows, 3], "data": [1.0] * (3 * rows)})
+            assert answer.status_code == status
+            if status == 400:
+                message = answer.json()["error"]["message"]
+                assert "are y [2], x [2, 3], the model takes x [1, 3], y [2]; x [4, 3], y [2]" in message
+
+
+def test_what_was_decoded_to_a_shape_that_is_not_listed_is_the_clients_fault() -> None:
+    prepare, *_ = inference_stages("m", null_graph(X).session, (X,), ({"x": (1, 3)},))
+    given = Given("x", (2, 3), "FP32", [1.0] * 6, "inputs[0]")
+    with pytest.raises(RequestError, match=r"are x \[2, 3\], the model takes x \[1, 3\]"):
+        prepare.work([Ask(None, [given], {})], [FeedBuffer()])
 
 
 BINARY = {**GIVEN_X, "data": None, "parameters": {"binary_data_size": 12}}

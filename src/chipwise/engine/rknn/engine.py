@@ -17,6 +17,7 @@ from chipwise.engine.rknn.decoder_graph import RknnDecoderGraph
 from chipwise.engine.rknn.graph import RknnGraphSession
 from chipwise.engine.rknn.lite import Lite, find_lite
 from chipwise.engine.rknn.options import RknnOptions
+from chipwise.engine.rknn.shapes import read_shapes
 from chipwise.engine.rockchip_board import RockchipBoard, find_board
 from chipwise.engine.session import Session
 from chipwise.errors import EngineError
@@ -109,6 +110,7 @@ def _read(path: Path, board: RockchipBoard) -> RknnFile:
 def _graph(
     path: Path, file: RknnFile, settings: RknnOptions, board: RockchipBoard, create: Callable[[], Lite]
 ) -> RknnGraphSession:
+    shapes = read_shapes(settings.shapes, file)
     contexts: list[RknnContext] = []
     try:
         for mask in masks_of_contexts(settings.contexts, settings.core_mask, board):
@@ -117,7 +119,7 @@ def _graph(
         for context in contexts:
             context.close()
         raise
-    return RknnGraphSession(path, file, contexts, pass_through=settings.pass_through, chip=board.chip)
+    return RknnGraphSession(path, file, contexts, pass_through=settings.pass_through, chip=board.chip, shapes=shapes)
 
 
 def _info(path: Path, file: RknnFile) -> DecoderInfo:

@@ -15,6 +15,7 @@ from chipwise.engine.known_fault import Symptom
 from chipwise.engine.rknn import known_faults
 from chipwise.engine.rknn.context import RknnContext
 from chipwise.engine.rknn.hand_over import converted, in_order, passes_through, quantized, shaped
+from chipwise.engine.rknn.shapes import RknnShape, chosen
 from chipwise.errors import EngineError
 from chipwise.model.rknn_file import RknnFile
 
@@ -27,8 +28,16 @@ class RknnGraphSession:
     """
 
     def __init__(
-        self, path: Path, file: RknnFile, contexts: Sequence[RknnContext], *, pass_through: bool, chip: str | None
+        self,
+        path: Path,
+        file: RknnFile,
+        contexts: Sequence[RknnContext],
+        *,
+        pass_through: bool,
+        chip: str | None,
+        shapes: Sequence[RknnShape] = (),
     ) -> None:
+        self._shapes = tuple(shapes)
         self._path, self._file, self._chip = path, file, chip
         self._contexts = tuple(contexts)
         self._free: SimpleQueue[RknnContext | None] = SimpleQueue()
@@ -55,7 +64,9 @@ class RknnGraphSession:
     def run(self, feed: Arrays) -> dict[str, npt.NDArray[Any]]:
         """Run once; see ``GraphSession.run``."""
         where = str(self._path)
-        arrays = in_order(self._file, {name: np.asarray(array) for name, array in feed.items()}, where)
+        given = {name: np.asarray(array) for name, array in feed.items()}
+        arrays = in_order(self._file, given, where, listed=bool(self._shapes))
+        shape = chosen(self._shapes, given, where)
         ready = [
             quantized(tensor, array) if through else converted(tensor, array)
             for tensor, array, through in zip(self._file.inputs, arrays, self._through, strict=True)
@@ -67,7 +78,7 @@ class RknnGraphSession:
             outputs = context.run(ready, self._through)
         finally:
             self._free.put(context)
-        return shaped(self._file, [np.asarray(array) for array in outputs], where)
+        return shaped(self._file, [np.asarray(array) for array in outputs], where, shape)
 
     def explain(self, symptom: Symptom) -> str | None:
         """What is known about such outputs of this model on this board; see ``KnowsFaults``."""

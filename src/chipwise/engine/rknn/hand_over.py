@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from chipwise.engine.rknn.shapes import RknnShape
 from chipwise.errors import EngineError
 from chipwise.model.rknn_file import RknnFile, RknnTensor
 
@@ -44,8 +45,16 @@ def converted(tensor: RknnTensor, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return np.ascontiguousarray(array, array.dtype if array.dtype.name in as_given else np.float32)
 
 
-def in_order(file: RknnFile, feed: dict[str, npt.NDArray[Any]], where: str) -> list[npt.NDArray[Any]]:
+def in_order(
+    file: RknnFile, feed: dict[str, npt.NDArray[Any]], where: str, *, listed: bool = False
+) -> list[npt.NDArray[Any]]:
     """The arrays of a feed in the model's order.
+
+    Args:
+        file: The model.
+        feed: Arrays by input.
+        where: The model's path, for messages.
+        listed: Whether the model is for several shapes, which are looked at elsewhere.
 
     Raises:
         EngineError: One is missing, unknown, of another shape, or holds no numbers.
@@ -63,27 +72,36 @@ def in_order(file: RknnFile, feed: dict[str, npt.NDArray[Any]], where: str) -> l
         if array.dtype.kind not in "biuf":
             raise EngineError(f"the input {tensor.name} holds {array.dtype}, no numbers", where="feed")
         # Of a model for several shapes the file describes one.
-        if file.graphs in (None, 1) and array.shape != tensor.shape:
+        if not listed and file.graphs in (None, 1) and array.shape != tensor.shape:
             raise EngineError(
                 f"the input {tensor.name} is {list(array.shape)}, the model takes {list(tensor.shape)}", where=where
             )
     return [feed[name] for name in names]
 
 
-def shaped(file: RknnFile, outputs: list[npt.NDArray[Any]], where: str) -> dict[str, npt.NDArray[Any]]:
+def shaped(
+    file: RknnFile, outputs: list[npt.NDArray[Any]], where: str, chosen: RknnShape | None = None
+) -> dict[str, npt.NDArray[Any]]:
     """The runtime's outputs by name, each of the shape the model was given to the toolkit with.
+
+    Args:
+        file: The model.
+        outputs: What the runtime returned.
+        where: The model's path, for messages.
+        chosen: The shape that was run, of a model for several.
 
     Raises:
         EngineError: One has another number of values.
     """
     found = {}
     for tensor, array in zip(file.outputs, outputs, strict=True):
-        if file.graphs in (None, 1) and array.shape != tensor.shape:
-            if array.size != int(np.prod(tensor.shape)):
+        wanted = chosen.outputs[tensor.name] if chosen else tensor.shape if file.graphs in (None, 1) else array.shape
+        if array.shape != wanted:
+            if array.size != int(np.prod(wanted)):
                 raise EngineError(
-                    f"the runtime returned {list(array.shape)} for {tensor.name}, which is {list(tensor.shape)}",
+                    f"the runtime returned {list(array.shape)} for {tensor.name}, which is {list(wanted)}",
                     where=where,
                 )
-            array = array.reshape(tensor.shape)
+            array = array.reshape(wanted)
         found[tensor.name] = array
     return found

@@ -23,6 +23,7 @@ class RknnOptions:
             scale in the file, and handed over as they are.
         mask_value: The addend of masked scores, for decoders.
         sliding_window: Tokens a sliding layer looks back, for decoders that have such layers.
+        shapes: The shapes that a plain graph was compiled for, if several; see ``read_shapes``.
         toolkit_version: The toolkit that compiled the model, as the build wrote it down.
     """
 
@@ -31,6 +32,7 @@ class RknnOptions:
     pass_through: bool = False
     mask_value: float | None = None
     sliding_window: int | None = None
+    shapes: object | None = None
     toolkit_version: str | None = None
 
     @classmethod

@@ -24,7 +24,7 @@ from chipwise.serve.inference.audio import GivenAudio
 from chipwise.serve.inference.image import GivenImages
 from chipwise.serve.inference.regions import Regions
 from chipwise.serve.inference.stages import Ask, Place, Reply
-from chipwise.serve.inference.tensor import Given, bad
+from chipwise.serve.inference.tensor import Given, bad, check_listed
 from chipwise.serve.inference.tensor_types import BYTES, type_name
 from chipwise.serve.served_graph import ServedGraph
 from chipwise.serve.settings import ServeSettings
@@ -214,6 +214,8 @@ def _tensors(
             tensors.append(Given(one.name, tuple(one.shape), one.datatype, data, where).checked(specs[one.name]))
     if at != len(tail):
         raise bad("body", f"{len(tail) - at} bytes behind the JSON belong to no input")
+    # Sizes of pictures and recordings are known when they are decoded.
+    check_listed({one.name: one.shape for one in tensors if isinstance(one, Given)}, model.shapes)
     return tensors
 
 
@@ -250,4 +252,6 @@ def _described(model: ServedGraph) -> dict[str, Any]:
         for spec in model.inputs
     ]
     outputs = [{"name": name} for name in model.session.output_names]
-    return {"name": model.name, "platform": "chipwise", "inputs": inputs, "outputs": outputs}
+    listed = [{name: list(shape) for name, shape in one.items()} for one in model.shapes]
+    more = {"parameters": {"shapes": listed}} if listed else {}
+    return {"name": model.name, "platform": "chipwise", "inputs": inputs, "outputs": outputs, **more}

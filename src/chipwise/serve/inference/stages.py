@@ -15,7 +15,7 @@ from chipwise.errors import ChipwiseError, EngineError
 from chipwise.serve.inference.audio import GivenAudio
 from chipwise.serve.inference.feed_buffer import FeedBuffer
 from chipwise.serve.inference.image import GivenImages
-from chipwise.serve.inference.tensor import Given, bad
+from chipwise.serve.inference.tensor import Given, bad, check_listed
 from chipwise.serve.inference.tensor_types import type_name
 from chipwise.serve.pipeline.stage import Stage
 
@@ -83,13 +83,19 @@ class Reply:
     json_bytes: int | None
 
 
-def inference_stages(name: str, session: GraphSession, specs: Sequence[TensorSpec]) -> tuple[Stage, Stage, Stage]:
+def inference_stages(
+    name: str,
+    session: GraphSession,
+    specs: Sequence[TensorSpec],
+    shapes: Sequence[Mapping[str, Sequence[int]]] = (),
+) -> tuple[Stage, Stage, Stage]:
     """The stages.
 
     Args:
         name: The model's name.
         session: The open graph; the second stage's thread runs it.
         specs: Its inputs.
+        shapes: The shapes that it was compiled for, if several.
     """
     inputs = {spec.name: spec for spec in specs}
 
@@ -98,6 +104,7 @@ def inference_stages(name: str, session: GraphSession, specs: Sequence[TensorSpe
             one.name: one.filled(buffer) if isinstance(one, Given) else one.filled(buffer, inputs[one.name])
             for one in ask.tensors
         }
+        check_listed({name: array.shape for name, array in feed.items()}, shapes)
         return Prepared(ask, feed)
 
     def run(prepared: Prepared, _: None) -> Ran:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -114,6 +114,26 @@ def check_shape(shape: Sequence[int], spec: TensorSpec, where: str) -> None:
     if not fits:
         wanted = [-1 if size is None else size for size in spec.shape]
         raise bad(where, f"is {list(shape)}, the input {spec.name!r} takes {wanted} (-1 is free)")
+
+
+def check_listed(given: Mapping[str, Sequence[int]], shapes: Sequence[Mapping[str, Sequence[int]]]) -> None:
+    """Hold the shapes of a request's inputs together against those that a model was compiled for.
+
+    Args:
+        given: Shapes by input; one that is not known yet may be missing.
+        shapes: What goes together; empty where nothing is listed.
+
+    Raises:
+        RequestError: They are none of the listed ones.
+    """
+    if not shapes or any(all(list(one[name]) == list(shape) for name, shape in given.items()) for one in shapes):
+        return
+    listed = "; ".join(_said(one) for one in shapes)
+    raise bad("inputs", f"are {_said(given)}, the model takes {listed}")
+
+
+def _said(shapes: Mapping[str, Sequence[int]]) -> str:
+    return ", ".join(f"{name} {list(shape)}" for name, shape in shapes.items())
 
 
 def bad(where: str, what: str) -> RequestError:

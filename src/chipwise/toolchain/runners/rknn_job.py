@@ -79,7 +79,8 @@ def _message(error: Exception) -> str:
 def build_simulate(request: dict[str, Any]) -> dict[str, Any]:
     """Build an ONNX file, export it as model.rknn, and run the simulator on inputs.npz if there is one.
 
-    The request's files: ``model`` (ONNX), ``calibration`` and ``inputs`` (.npz; both may be absent). Its values:
+    The request's files: ``model`` (ONNX), ``calibration`` and ``inputs`` (.npz; both may be absent), and where the
+    model is built for several shapes ``inputs_1``, ``inputs_2``, ... of the further ones. Its values:
     ``config``, ``load`` and ``build``, handed to the toolkit's methods as they are; ``float16``, what a quantized build
     keeps in 16 bits (see ``_float16_tensors``); ``ranges``, ``[low, high]`` by value of the ONNX file, in place of
     those calibrated; ``analysis``, whether to hold each layer against float, on the first of the inputs.
@@ -92,8 +93,8 @@ def build_simulate(request: dict[str, Any]) -> dict[str, Any]:
         if "inputs" in files:
             if values.get("analysis"):
                 artifacts += _analyse(steps, files["inputs"])
-            _simulate(steps, files["inputs"])
-            artifacts.append("outputs.npz")
+            further = [files[f"inputs_{shape}"] for shape in range(1, len(files)) if f"inputs_{shape}" in files]
+            artifacts += _simulate(steps, [files["inputs"], *further])
     finally:
         steps.rknn.release()
     return {"values": {"duration_s": steps.duration_s, "float16": kept}, "artifacts": artifacts}
@@ -237,20 +238,24 @@ def _dataset(path: str) -> str:
     return os.path.abspath("dataset.txt")
 
 
-def _simulate(steps: Steps, path: str) -> None:
-    stacks = _arrays(path)
+def _simulate(steps: Steps, paths: list[str]) -> list[str]:
+    """Run the samples of each shape, one file of inputs a shape; the names of the files of outputs."""
+    groups = [_arrays(path) for path in paths]
+    total, done, written = sum(len(stacks[0]) for stacks in groups), 0, []
     steps.run("init_runtime")
-    outputs = []
-    for index in range(len(stacks[0])):
-        inputs = [stack[index] for stack in stacks]
-        # The toolkit takes images as NHWC unless told.
-        found = steps.run(
-            "inference", note=f"{index + 1}/{len(stacks[0])}", inputs=inputs, data_format=["nchw"] * len(inputs)
-        )
-        if not found:
-            raise StepError("inference", f"returned no output for sample {index}")
-        outputs.append(found)
-    np.savez("outputs.npz", *(np.stack(one) for one in zip(*outputs)))  # noqa: B905  # as above
+    for shape, stacks in enumerate(groups):
+        outputs = []
+        for index in range(len(stacks[0])):
+            done += 1
+            inputs = [stack[index] for stack in stacks]
+            # The toolkit takes images as NHWC unless told.
+            found = steps.run("inference", note=f"{done}/{total}", inputs=inputs, data_format=["nchw"] * len(inputs))
+            if not found:
+                raise StepError("inference", f"returned no output for sample {done - 1}")
+            outputs.append(found)
+        written.append("outputs.npz" if not shape else f"outputs_{shape}.npz")
+        np.savez(written[-1], *(np.stack(one) for one in zip(*outputs)))  # noqa: B905  # as above
+    return written
 
 
 def _arrays(path: str) -> list[Any]:
