@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 import base64
+import json
 import queue
+import socket
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -223,3 +226,14 @@ def test_draining_answers_what_runs_and_refuses_the_next() -> None:
         assert running.result().status_code == 200
         server.thread.join(TIMEOUT_S)
         assert not server.thread.is_alive()
+
+
+def test_a_deadline_counts_from_the_arrival_not_from_the_end_of_the_body(server: Live) -> None:
+    body = json.dumps({"input": "a", "deadline_ms": 200}).encode()
+    host, port = server.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=5) as link:
+        head = f"POST /v1/embeddings HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
+        link.sendall(head.encode() + body[:-1])
+        time.sleep(0.4)
+        link.sendall(body[-1:])
+        assert link.recv(1 << 16).startswith(b"HTTP/1.1 504")

@@ -99,6 +99,7 @@ def embeddings_route(service: Embeddings) -> Route:
     model, settings = service.model, service.settings
 
     async def embeddings(request: Request) -> JSONResponse:
+        arrived_s = service.shot.clock()
         body = await read_body(request, settings.max_body_bytes, settings.body_timeout_s)
         try:
             fields = read_form(EmbeddingFields, body)
@@ -111,7 +112,7 @@ def embeddings_route(service: Embeddings) -> Route:
         except RequestError:
             service.shot.metrics.over(service.shot.kind, "invalid")
             raise
-        vectors: Vectors = await service.shot.answer(request, texts, fields.deadline_ms)
+        vectors: Vectors = await service.shot.answer(request, texts, fields.deadline_ms, arrived_s=arrived_s)
         if (trace := trace_of(request)) is not None:
             trace.attributes["gen_ai.usage.input_tokens"] = sum(map(len, texts))
             trace.attributes["gen_ai.embeddings.dimension.count"] = model.width

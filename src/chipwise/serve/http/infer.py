@@ -132,6 +132,7 @@ def infer_routes(service: Inference) -> list[Route]:
         return JSONResponse(_described(model))
 
     async def infer(request: Request) -> Response:
+        arrived_s = service.shot.clock()
         body = await read_body(request, settings.max_tensor_bytes, settings.body_timeout_s)
         try:
             memory = memory_of(service.regions, request)
@@ -142,7 +143,7 @@ def infer_routes(service: Inference) -> list[Route]:
             raise
         if (trace := trace_of(request)) is not None:
             trace.model = model.name
-        reply: Reply = await service.shot.answer(request, ask, deadline_ms)
+        reply: Reply = await service.shot.answer(request, ask, deadline_ms, arrived_s=arrived_s)
         if reply.json_bytes is None:
             return Response(reply.body, media_type="application/json")
         headers = {_JSON_LENGTH: str(reply.json_bytes)}

@@ -36,8 +36,16 @@ class SingleShot:
     clock: Callable[[], float]
     timeout_s: float | None = None
 
-    async def answer(self, request: HttpRequest, value: Any, deadline_ms: int | None = None) -> Any:
+    async def answer(
+        self, request: HttpRequest, value: Any, deadline_ms: int | None = None, *, arrived_s: float | None = None
+    ) -> Any:
         """What the pipeline makes of a value. The request's body has been read.
+
+        Args:
+            request: The request.
+            value: What it asks for.
+            deadline_ms: Milliseconds from its arrival on in which its answer is of use; None for no end.
+            arrived_s: When it came, on ``clock``, before its body was read; None for now.
 
         Raises:
             OverloadedError: As many requests wait as may.
@@ -48,7 +56,7 @@ class SingleShot:
         """
         started_s = self.clock()
         try:
-            result = await self._result(request, value, deadline_ms)
+            result = await self._result(request, value, deadline_ms, started_s if arrived_s is None else arrived_s)
         except (ChipwiseError, ClientDisconnect) as e:
             self.metrics.over(self.kind, _end(e))
             raise
@@ -56,7 +64,7 @@ class SingleShot:
         self.metrics.took(self.kind, self.clock() - started_s)
         return result
 
-    async def _result(self, request: HttpRequest, value: Any, deadline_ms: int | None) -> Any:
+    async def _result(self, request: HttpRequest, value: Any, deadline_ms: int | None, arrived_s: float) -> Any:
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Outcome] = loop.create_future()
 
@@ -66,15 +74,17 @@ class SingleShot:
                 loop.call_soon_threadsafe(_set, answer, outcome)
 
         limits_s = [limit_s for limit_s in (self.timeout_s, _seconds(deadline_ms)) if limit_s is not None]
+        limit_s = min(limits_s, default=None)
+        left_s = None if limit_s is None else max(0.0, arrived_s + limit_s - self.clock())
         job = self.pipeline.submit(value, tell)
         gone = asyncio.create_task(_until_disconnect(request))
         try:
-            await asyncio.wait((answer, gone), timeout=min(limits_s, default=None), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((answer, gone), timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
             if not answer.done():
                 if gone.done():
                     raise ClientDisconnect
                 raise DeadlineError(
-                    f"the deadline passed: {min(limits_s):g} s after it came the request is not answered",
+                    f"the deadline passed: {limit_s:g} s after it came the request is not answered",
                     remedy="allow more time, or send less at once",
                 )
         finally:
