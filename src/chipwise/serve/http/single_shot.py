@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -74,19 +75,20 @@ class SingleShot:
                 loop.call_soon_threadsafe(_set, answer, outcome)
 
         limits_s = [limit_s for limit_s in (self.timeout_s, _seconds(deadline_ms)) if limit_s is not None]
-        limit_s = min(limits_s, default=None)
-        left_s = None if limit_s is None else max(0.0, arrived_s + limit_s - self.clock())
+        limit_s = min(limits_s, default=math.inf)
+        left_s = arrived_s + limit_s - self.clock()
+        if left_s <= 0:
+            raise _too_late(limit_s)
         job = self.pipeline.submit(value, tell)
         gone = asyncio.create_task(_until_disconnect(request))
         try:
-            await asyncio.wait((answer, gone), timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(
+                (answer, gone), timeout=left_s if limits_s else None, return_when=asyncio.FIRST_COMPLETED
+            )
             if not answer.done():
                 if gone.done():
                     raise ClientDisconnect
-                raise DeadlineError(
-                    f"the deadline passed: {limit_s:g} s after it came the request is not answered",
-                    remedy="allow more time, or send less at once",
-                )
+                raise _too_late(limit_s)
         finally:
             self.pipeline.cancel(job)
             gone.cancel()
@@ -95,6 +97,13 @@ class SingleShot:
         if isinstance(outcome, Failure):
             raise outcome.error
         return outcome.value
+
+
+def _too_late(limit_s: float) -> DeadlineError:
+    return DeadlineError(
+        f"the deadline passed: {limit_s:g} s after it came the request is not answered",
+        remedy="allow more time, or send less at once",
+    )
 
 
 def _set(answer: asyncio.Future[Outcome], outcome: Outcome) -> None:
