@@ -173,6 +173,7 @@ def test_prompts_that_could_not_be_kept_are_one_line_at_the_start(
         ["--grace", "-1"],
         ["--grace", "nan"],
         ["--grace", "inf"],
+        ["--engine-timeout", "3", "--no-isolate"],
     ],
 )
 def test_bad_options(bundle: Path, options: list[str], capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,6 +14,7 @@ import click
 from chipwise.cli.board_options import board_options, board_settings
 from chipwise.cli.numbers import CONTEXT, SLOTS, THREADS
 from chipwise.engine.isolated import Isolation
+from chipwise.errors import InputError
 from chipwise.serve.assembly import Served
 from chipwise.serve.hardware import Hardware
 from chipwise.serve.http.keys import read_keys
@@ -183,6 +184,7 @@ def serve(
     Every byte is checked and the self-test run first. Ctrl-C lets running requests finish; a second one quits at once.
     After SIGHUP another bundle that lies there takes over without a pause.
     """
+    _refuse_idle_timeout(engine_timeout, isolate)
     # Some runtimes hold one sequence only: --slots 1 takes no other.
     extra = 0 if slots == 1 else 1
     settings = ServeSettings(
@@ -270,3 +272,12 @@ def _say_board(hardware: Hardware) -> None:
 
 def _say_draining(grace_s: float) -> None:
     click.echo(f"ending: no new requests, running ones get {grace_s:g} s; Ctrl-C again quits at once", err=True)
+
+
+def _refuse_idle_timeout(engine_timeout: float | None, isolate: bool | None) -> None:
+    if engine_timeout is not None and isolate is False:
+        raise InputError(
+            "an engine in the server's own process cannot be ended when it hangs",
+            where="--engine-timeout",
+            remedy="leave it out, or --no-isolate",
+        )
