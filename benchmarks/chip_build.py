@@ -10,6 +10,8 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
+import numpy as np
+
 from benchmarks import rockchip
 from benchmarks.chip_models import ChipModel
 from benchmarks.chip_results import Agreement, ModelBuild
@@ -41,6 +43,7 @@ def build_ours(model: ChipModel, chip: str, scheme: str) -> ModelBuild:
         out = Path(folder) / "bundle"
         command = [sys.executable, "-m", "chipwise.cli.main", "build", str(model.source), "--target", chip]
         command += ["--recipe", scheme, f"--{option}", str(data), "--cases", str(model.cases), "--output", str(out)]
+        command += [word for name, value in model.fixed.items() for word in ("--fix", f"{name}={value:g}")]
         began = time.perf_counter()
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         built_s = time.perf_counter() - began
@@ -77,14 +80,15 @@ def build_plain(model: ChipModel, chip: str, scheme: str) -> ModelBuild:
     """The toolkit's own defaults on the file as exported, with the same data."""
     if model.name == "home_agent":
         return _decoder_plain(model, chip, scheme)
-    samples = model.samples(chip)
+    samples, fixed = model.samples(chip), {name: np.array(value, np.int64) for name, value in model.fixed.items()}
+    calibration, held_out = ([{**one, **fixed} for one in part] for part in (samples.calibration, samples.held_out))
     try:
-        made = simulate(model.exported, chip, _PLAIN[scheme], samples.calibration, samples.held_out)
+        made = simulate(model.exported, chip, _PLAIN[scheme], calibration, held_out)
     except ChipwiseError as e:
         return ModelBuild(model.name, chip, scheme, "toolkit", refused=_plain(str(e), model, "/"))
     return ModelBuild(
         model.name, chip, scheme, "toolkit",
-        agreement=agreement(model.exported, made.samples(), samples.held_out), size_bytes=made.size_bytes,
+        agreement=agreement(model.exported, made.samples(), held_out), size_bytes=made.size_bytes,
         npu_operators=made.operators - made.cpu_operators, cpu_operators=made.cpu_operators, build_s=made.build_s,
         peak_bytes=made.peak_bytes,
     )  # fmt: skip

@@ -6,8 +6,8 @@ import importlib.util
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -42,6 +42,7 @@ class ChipModel:
         exported: What the plain toolkit is given: the ONNX file as exporters write it.
         data: The option of `chipwise build` that gives the data, and the file.
         cases: Samples or queries verified at most.
+        fixed: Inputs that get one value for good, by name.
     """
 
     name: str
@@ -50,10 +51,12 @@ class ChipModel:
     exported: Path
     data: tuple[str, Path]
     cases: int = SAMPLES
+    fixed: Mapping[str, float] = field(default_factory=dict)
 
     def samples(self, chip: str) -> Samples:
         """The samples as `chipwise build` shares them out, for both."""
-        options = BuildOptions(str(self.source), chip, Path("unused"), "fp16", **{self.data[0]: self.data[1]})
+        data = {self.data[0]: self.data[1]}
+        options = BuildOptions(str(self.source), chip, Path("unused"), "fp16", fixed=self.fixed, **data)
         return read_graph(options, load_target(chip), load_model(str(self.source))).samples
 
 
@@ -120,11 +123,9 @@ def _pulse() -> ChipModel:
 def _silero() -> ChipModel:
     model = _package("silero-vad", "6.2.3") / "silero_vad" / "data" / "silero_vad_16k_op15.onnx"
     samples = place() / "silero_vad.npz"
-    np.savez(
-        samples, input=sounds(SAMPLES, samples=576)[:, None], sr=np.full(SAMPLES, 16_000),
-        state=np.zeros((SAMPLES, 2, 1, _STATE), np.float32),
-    )  # fmt: skip
-    return ChipModel("silero_vad", "Silero VAD 6.2.3, 16 kHz; drawn sound", model, model, ("samples", samples))
+    np.savez(samples, input=sounds(SAMPLES, samples=576)[:, None], state=np.zeros((SAMPLES, 2, 1, _STATE), np.float32))
+    words = "Silero VAD 6.2.3, 16 kHz; drawn sound"
+    return ChipModel("silero_vad", words, model, model, ("samples", samples), fixed={"sr": 16_000})
 
 
 def _home_agent() -> ChipModel:

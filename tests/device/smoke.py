@@ -24,6 +24,8 @@ import chipwise
 DEVICE = ("serve", "bundle", "engine", "telemetry", "target", "report", "files", "errors")
 DEVICE_MODEL = ("tokenizer", "chat_template", "scheme", "config", "queries")
 HOST_ONLY = ("torch", "transformers", "onnx", "onnx_ir", "onnxscript", "onnxslim", "gguf", "safetensors", "ml_dtypes")
+# Imported only when they are asked for, by what says which extra is missing.
+OF_EXTRAS = {"chipwise.serve.otlp": "opentelemetry", "chipwise.serve.otlp_exporter": "opentelemetry"}
 CHIPWISE = Path(sys.executable).with_name("chipwise")
 
 
@@ -47,7 +49,11 @@ def import_device_side() -> None:
         if path is not None:
             names += [found.name for found in pkgutil.walk_packages(path, f"{package}.")]
     for name in names:
-        importlib.import_module(name)
+        try:
+            importlib.import_module(name)
+        except ModuleNotFoundError as e:
+            lacks = (e.name or "").partition(".")[0]
+            require(OF_EXTRAS.get(name) == lacks, f"{name} needs {lacks}, which a board lacks")
     print(f"{len(names)} modules of chipwise {chipwise.__version__} imported")
 
 

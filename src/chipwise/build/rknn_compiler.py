@@ -35,7 +35,10 @@ from chipwise.toolchain.rknn_remedies import remedy_for
 
 _FLOAT = "fp16"
 _QUANTIZED = frozenset({"w8a8", "w8a16", "w4a16"})
-_REMEDY = "write what it names in another form, try another --recipe, or measure the chip's arithmetic with --emulate"
+_REMEDY = (
+    "write what it names in another form, give an input that never changes its value with --fix NAME=VALUE, try "
+    "another --recipe, or measure the chip's arithmetic with --emulate"
+)
 _INFERENCE = re.compile(r"inference (\d{1,9})/(\d{1,9})")
 
 

@@ -42,7 +42,8 @@ def int64_arithmetic(given: CheckInput) -> Iterator[Hit]:
 
     Limit: The types of the target's compute units.
 
-    Remedy: Compute masks and positions outside the graph, or in float32.
+    Remedy: Compute masks and positions outside the graph, or in float32. Give an input that never changes its value
+        with --fix NAME=VALUE.
     """
     if not given.has_accelerator:
         return
