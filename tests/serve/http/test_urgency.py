@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -114,11 +115,14 @@ def test_a_body_that_does_not_come_is_given_up() -> None:
 def test_retry_after_grows_with_what_answers_take() -> None:
     model = null_model(1, 1000, next_token=lambda history: ord("x"), clock=WallClock(), decode_s=0.01)
     with live(model, max_waiting=0) as server:
-        # An answer takes some 1.3 s, so a place is free after 2 s at most.
+        # An answer takes 1.3 s and more, so a place is free after 2 s; later where other programs hold the machine up.
+        began_s = time.monotonic()
         server.http.post("/v1/completions", json=endless(max_tokens=130))
+        took_s = time.monotonic() - began_s
         with ThreadPoolExecutor(1) as pool:
             running = pool.submit(server.http.post, "/v1/completions", json=endless(max_tokens=130))
             server.wait_for(running=1, waiting=0)
             refused = server.http.post("/v1/completions", json=endless())
-            assert (refused.status_code, refused.headers["retry-after"]) == (429, "2")
+            assert refused.status_code == 429
+            assert 2 <= int(refused.headers["retry-after"]) <= math.ceil(took_s)
             assert running.result().status_code == 200
