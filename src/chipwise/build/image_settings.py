@@ -6,46 +6,26 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
-from chipwise.engine.graph_session import TensorSpec
-from chipwise.errors import InputError
-from chipwise.files import read_bounded
+from chipwise.build.input_settings import read_input_settings
 from chipwise.serve.inference.image import ImageInput
 from chipwise.serve.inference.image_settings import ImageSettings
 
-_MAX_BYTES = 1 << 20
-_REMEDY = "see docs/serving.md for its form"
 _FORM: TypeAdapter[dict[str, ImageSettings]] = TypeAdapter(dict[str, ImageSettings])
 
 
 def read_image_settings(path: Path, inputs: Mapping[str, list[int | str]]) -> dict[str, Any]:
-    """Read a JSON file of settings by input.
-
-    Args:
-        path: The file.
-        inputs: Shapes of the graph's inputs by name; a size that is free is a string.
-
-    Returns:
-        What the file says, as plain numbers, lists and texts.
+    """Read such a file; see ``read_input_settings``.
 
     Raises:
-        InputError: It cannot be read, is of another form, or names an input that takes no pictures.
+        InputError: It does not fit the graph.
     """
-    where = str(path)
-    try:
-        settings = _FORM.validate_json(read_bounded(path, _MAX_BYTES))
-    except ValidationError as e:
-        first = e.errors(include_url=False, include_input=False)[0]
-        place = ".".join(map(str, first["loc"])) or "the whole"
-        raise InputError(f"{place}: {first['msg']}", where=where, remedy=_REMEDY) from e
-    for name, one in settings.items():
-        sizes = tuple(size if isinstance(size, int) else None for size in inputs.get(name, ()))
-        target = ImageInput.of(TensorSpec(name, sizes, None))
-        if target is None:
-            takes = ", ".join(f"{known} {shape}" for known, shape in inputs.items())
-            raise InputError(f"{name!r} is no input that takes pictures; there are {takes}", where=where)
-        for field in ("mean", "std"):
-            if len(getattr(one, field)) not in (1, target.channels):
-                raise InputError(f"{name}.{field}: needs 1 number or {target.channels}", where=where)
-    return {name: one.model_dump(exclude_unset=True) for name, one in settings.items()}
+    return read_input_settings(path, inputs, _FORM, "pictures", ImageInput.of, _misfit)
+
+
+def _misfit(settings: ImageSettings, target: ImageInput) -> str | None:
+    for field in ("mean", "std"):
+        if len(getattr(settings, field)) not in (1, target.channels):
+            return f".{field}: needs 1 number or {target.channels}"
+    return None
