@@ -7,6 +7,7 @@ __all__ = [
     "ChipwiseError",
     "DeadlineError",
     "DependencyError",
+    "EngineDownError",
     "EngineError",
     "EngineLostError",
     "GateFailedError",
@@ -57,6 +58,10 @@ class EngineError(ChipwiseError):
 
 class EngineLostError(EngineError):
     """The process of an engine ended or hung, and all that its slots held is gone."""
+
+
+class EngineDownError(EngineLostError):
+    """The process of an engine is lost, and the one after it does not come: nothing was asked of it."""
 
 
 class RecordError(EngineError):

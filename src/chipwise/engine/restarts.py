@@ -12,13 +12,8 @@ EngineState = Literal["up", "restarting", "down"]
 
 
 @runtime_checkable
-class Restarts(Protocol):
-    """A session whose engine runs in a process of its own.
-
-    Once the process ended or hung, every call raises EngineLostError until ``renew`` is called: so nobody takes what a
-    new process holds for what the old one held. The properties may be read from any thread, the rest is for the
-    session's owner.
-    """
+class HasProcess(Protocol):
+    """What runs in a process of its own, which is replaced when it is lost. All may be read from any thread."""
 
     @property
     def state(self) -> EngineState:
@@ -34,6 +29,15 @@ class Restarts(Protocol):
     def trouble(self) -> str:
         """Why it is not up, in one line; empty if it is."""
         ...
+
+
+@runtime_checkable
+class Restarts(HasProcess, Protocol):
+    """A session whose engine runs in a process of its own.
+
+    Once the process ended or hung, every call raises EngineLostError until ``renew`` is called: so nobody takes what a
+    new process holds for what the old one held. All but the properties is for the session's owner.
+    """
 
     def renew(self) -> EngineLostError | None:
         """Go on with a new process, as soon as there is one: what the slots held is gone.

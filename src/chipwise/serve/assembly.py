@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from chipwise.bundle import Bundle, open_bundle
+from chipwise.engine.graph_session import GraphSession
 from chipwise.engine.isolated import Isolation
+from chipwise.engine.restarts import HasProcess
 from chipwise.errors import InputError
 from chipwise.serve.crew import Crew, Worker
 from chipwise.serve.exchange import Exchange
@@ -134,19 +136,22 @@ def make_site(
     kinds = {"embeddings": served.encoder, "infer": served.graph}
     counts = JobMetrics(metrics, tuple(kind for kind, model in kinds.items() if model is not None))
 
-    def shot(kind: str, *stages: Stage) -> SingleShot:
-        pipeline = Pipeline(kind, stages, max_waiting=max(1, settings.max_waiting))
+    def shot(kind: str, session: GraphSession, *stages: Stage) -> SingleShot:
+        process = session if isinstance(session, HasProcess) else None
+        pipeline = Pipeline(kind, stages, max_waiting=max(1, settings.max_waiting), process=process)
         workers.append(pipeline)
         return SingleShot(kind, pipeline, counts, clock, settings.request_timeout_s)
 
     embeddings = inference = None
     if served.encoder is not None:
-        embeddings = Embeddings(served.encoder, shot("embeddings", embedding_stage(served.encoder.encoder)), settings)
+        encoder = served.encoder
+        stage = embedding_stage(encoder.encoder)
+        embeddings = Embeddings(encoder, shot("embeddings", encoder.session, stage), settings)
     if served.graph is not None:
         graph = served.graph
         inference = Inference(
             graph,
-            shot("infer", *inference_stages(graph.name, graph.session, graph.inputs, graph.shapes)),
+            shot("infer", graph.session, *inference_stages(graph.name, graph.session, graph.inputs, graph.shapes)),
             settings,
             Regions() if settings.shared_memory else None,
         )

@@ -16,7 +16,7 @@ import pytest
 
 from chipwise.engine.graph_session import DescribesInputs, GraphSession, TensorSpec
 from chipwise.engine.isolated import IsolatedGraph, Isolation, open_isolated_graph
-from chipwise.errors import EngineError, EngineLostError
+from chipwise.errors import EngineDownError, EngineError, EngineLostError
 from tests.engine.isolated.conftest import EAGER, shared, workers
 from tests.engine.isolated.fake_site.misbehaving import HANG, SEGFAULT, VENDOR_ERROR
 from tests.serve.fakes import null_graph
@@ -31,6 +31,24 @@ OpenGraph = Callable[..., IsolatedGraph]
 
 def feed(*values: float, rows: int = 1) -> dict[str, np.ndarray]:
     return {"x": np.tile(np.array(values, np.float32), (rows, 1)), "n": N}
+
+
+def body(first: float) -> dict[str, Any]:
+    """A request for a run that begins so."""
+    return {
+        "inputs": [
+            {"name": "x", "shape": [1, 3], "datatype": "FP32", "data": [first, 2, 3]},
+            {"name": "n", "shape": [1], "datatype": "INT64", "data": [5]},
+        ]
+    }
+
+
+def wait(condition: Callable[[], bool]) -> None:
+    """Wait until something holds that a new process brings."""
+    end_s = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end_s, "it did not happen in time"
+        time.sleep(0.01)
 
 
 @pytest.fixture
@@ -92,9 +110,7 @@ def test_a_loss_between_two_runs_fails_none(open_graph: OpenGraph) -> None:
     session = open_graph()
     (pid,) = workers()
     os.kill(pid, signal.SIGKILL)
-    end_s = time.monotonic() + 10
-    while session.restarts == 0 and time.monotonic() < end_s:
-        time.sleep(0.01)
+    wait(lambda: session.restarts > 0)
     assert session.run(feed(1, 2, 3))["y"].tolist() == [[2, 4, 6]]
 
 
@@ -133,17 +149,54 @@ def test_an_engine_without_plain_graphs_says_so(open_graph: OpenGraph) -> None:
         open_graph(engine="null")
 
 
+def test_one_that_does_not_start_again_keeps_nobody_waiting_and_comes_back(
+    open_graph: OpenGraph, tmp_path: Path
+) -> None:
+    broken = tmp_path / "broken"
+    session = open_graph(broken=str(broken))
+    broken.touch()
+    with pytest.raises(EngineLostError, match="segmentation fault"):
+        session.run(feed(SEGFAULT, 0, 0))
+    with pytest.raises(EngineDownError, match="cannot be started again: the device does not answer"):
+        session.run(feed(1, 2, 3))
+    assert (session.state, session.trouble) == (
+        "down",
+        "the engine cannot be started again: the device does not answer",
+    )
+    broken.unlink()
+    wait(lambda: session.state == "up")
+    assert session.run(feed(1, 2, 3))["y"].tolist() == [[2, 4, 6]]
+    assert session.trouble == ""
+
+
+def test_a_server_says_that_its_graph_is_down_until_it_is_up(open_graph: OpenGraph, tmp_path: Path) -> None:
+    broken = tmp_path / "broken"
+    session = open_graph(broken=str(broken))
+    with live(None, graph=replace(null_graph(*session.inputs), session=session)) as server:
+        assert server.http.get("/health").json() == {"status": "ok", "model": "null-graph", "infer_engine": "up"}
+        broken.touch()
+        assert server.http.post("/v1/infer", json=body(SEGFAULT), timeout=60).status_code == 500
+        # One that came while it was expected back, and one that comes when it is not.
+        waits = server.http.post("/v1/infer", json=body(1), timeout=60)
+        refused = server.http.post("/v1/infer", json=body(1), timeout=60)
+        for answer in (waits, refused):
+            assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
+            error = answer.json()["error"]
+            assert (error["type"], error["code"]) == ("server_error", "unavailable")
+            assert "the engine is down (the engine cannot be started again: the device" in error["message"]
+        health = server.http.get("/health")
+        assert (health.status_code, health.json()["status"]) == (503, "unhealthy")
+        assert health.json()["infer_engine"] == "down"
+        assert server.metric('chipwise_jobs_total{kind="infer",outcome="rejected"}') == 2
+        broken.unlink()
+        server.wait(lambda: server.http.get("/health").json()["infer_engine"] == "up", 60)
+        assert server.http.get("/health").json()["status"] == "ok"
+        assert server.http.post("/v1/infer", json=body(1), timeout=60).status_code == 200
+
+
 def test_a_server_lives_on_and_says_what_happened(open_graph: OpenGraph) -> None:
     session = open_graph()
     graph = replace(null_graph(*session.inputs), session=session)
-
-    def body(first: float) -> dict[str, Any]:
-        return {
-            "inputs": [
-                {"name": "x", "shape": [1, 3], "datatype": "FP32", "data": [first, 2, 3]},
-                {"name": "n", "shape": [1], "datatype": "INT64", "data": [5]},
-            ]
-        }
 
     with live(None, graph=graph) as server:
         lost = server.http.post("/v1/infer", json=body(SEGFAULT), timeout=60)

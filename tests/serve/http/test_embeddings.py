@@ -237,3 +237,18 @@ def test_a_deadline_counts_from_the_arrival_not_from_the_end_of_the_body(server:
         time.sleep(0.4)
         link.sendall(body[-1:])
         assert link.recv(1 << 16).startswith(b"HTTP/1.1 504")
+
+
+def test_an_encoder_whose_process_is_down_refuses_at_once_and_health_names_it() -> None:
+    encoder = null_encoder()
+    encoder.session.state, encoder.session.restarts, encoder.session.trouble = "down", 2, "killed"
+    with live(null_model(next_token=says("ok")), encoder=encoder) as server:
+        refused = ask(server, "a")
+        assert (refused.status_code, refused.headers["retry-after"]) == (503, "5")
+        assert "the engine is down (killed)" in refused.json()["error"]["message"]
+        health = server.http.get("/health")
+        expected = {"status": "unhealthy", "model": "null-bytes", "embeddings_engine": "down"}
+        assert (health.status_code, health.json()) == (503, expected)
+        encoder.session.state = "up"
+        assert ask(server, "a").status_code == 200
+        assert server.http.get("/health").status_code == 200

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chipwise.errors import EngineError, OverloadedError, RequestError, UnavailableError
+from chipwise.engine.restarts import EngineState
+from chipwise.errors import EngineDownError, EngineError, OverloadedError, RequestError, UnavailableError
 from chipwise.serve.events import Failure
 from chipwise.serve.pipeline.job import Done
 from tests.serve.pipeline.turnstile import TIMEOUT_S, Line, Turnstile
@@ -247,3 +248,51 @@ def test_whatever_happens_each_gets_its_own_answer_once(
             assert isinstance(outcome.error, RequestError if number in fails else EngineError)
         else:
             assert outcome == Done([number, "0", "1", "2"])
+
+
+class Process:
+    """An engine's process as a test says that it is."""
+
+    restarts = 0
+
+    def __init__(self) -> None:
+        self.state: EngineState = "up"
+
+    @property
+    def trouble(self) -> str:
+        return "" if self.state == "up" else "killed by nobody knows whom"
+
+
+def test_nobody_waits_for_an_engine_that_is_down() -> None:
+    run, process = Turnstile("run"), Process()
+    run.allow(10)
+    with Line(run, process=process) as line:
+        process.state = "restarting"
+        assert line.pipeline.healthy
+        line.submit(0)
+        assert line.answers.next() == (0, Done([0, "run"]))
+        process.state = "down"
+        assert not line.pipeline.healthy
+        with pytest.raises(
+            UnavailableError, match=r"the engine is down \(killed by nobody knows whom\); try again later"
+        ):
+            line.submit(1)
+        process.state = "up"
+        assert line.pipeline.healthy
+        line.submit(2)
+        assert line.answers.next()[0] == 2
+
+
+def test_who_waited_for_an_engine_that_does_not_come_is_told_so_and_not_that_its_request_failed() -> None:
+    class Lost(Turnstile):
+        def _work(self, values, buffers):
+            raise EngineDownError("killed by nobody knows whom")
+
+    with Line(Lost("run")) as line:
+        for number in range(4):
+            line.submit(number)
+            answered, outcome = line.answers.next()
+            assert answered == number
+            assert isinstance(outcome, Failure)
+            assert isinstance(outcome.error, UnavailableError)
+            assert "the engine is down (killed by nobody knows whom)" in str(outcome.error)

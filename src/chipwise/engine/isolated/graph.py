@@ -34,19 +34,25 @@ class IsolatedGraph:
 
     @property
     def state(self) -> EngineState:
-        """How its process is."""
+        """See ``HasProcess.state``."""
         return self._keeper.state
 
     @property
     def restarts(self) -> int:
-        """How often a new process has taken the place of one that was lost."""
+        """See ``HasProcess.restarts``."""
         return self._keeper.restarts
+
+    @property
+    def trouble(self) -> str:
+        """See ``HasProcess.trouble``."""
+        return self._keeper.trouble
 
     def run(self, feed: Arrays) -> dict[str, npt.NDArray[Any]]:
         """Run once; see ``GraphSession.run``.
 
         Raises:
-            EngineLostError: The process was lost in this run, or the next one does not come.
+            EngineLostError: The process was lost in this run.
+            EngineDownError: It was lost before, and the next one does not come.
         """
         if self._closed:
             raise EngineError("the session is closed")

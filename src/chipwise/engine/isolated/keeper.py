@@ -12,7 +12,7 @@ from chipwise.engine.isolated.backoff import Backoff
 from chipwise.engine.isolated.process import EngineProcess
 from chipwise.engine.isolated.settings import Isolation
 from chipwise.engine.restarts import EngineState
-from chipwise.errors import ChipwiseError, EngineError, EngineLostError
+from chipwise.errors import ChipwiseError, EngineDownError, EngineError, EngineLostError
 
 
 class Remote(Protocol):
@@ -108,11 +108,16 @@ class Keeper(Generic[R]):
         """The same, once the next process is up, if it is expected.
 
         Raises:
-            EngineLostError: It did not come.
+            EngineDownError: It did not come.
         """
         with self._changed:
-            self._changed.wait_for(lambda: self._closing or self.state != "restarting", self._patience_s)
-            return self.current()
+            waited_s = 0.0 if self._lost_s is None else time.monotonic() - self._lost_s
+            left_s = max(0.0, self._patience_s - waited_s)
+            self._changed.wait_for(lambda: self._closing or self.state != "restarting", left_s)
+            try:
+                return self.current()
+            except EngineLostError as e:
+                raise EngineDownError(self._trouble or "its process has ended") from e
 
     def close(self) -> None:
         """End the process and the thread."""
@@ -212,4 +217,6 @@ class Keeper(Generic[R]):
         wait_s = self._backoff.wait_s(ran_s)
         with self._changed:
             self._waits_long = self._waits_long or wait_s > _LONG_WAIT_S
+            # Who waits for it need not wait any longer, if that is long.
+            self._changed.notify_all()
             self._changed.wait_for(lambda: self._closing, wait_s)

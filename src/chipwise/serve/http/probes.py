@@ -37,6 +37,9 @@ def probe_routes(site: Site) -> list[Route]:
             body["engine"] = chat.process.state
         if chat is not None and chat.variant is not None:
             body["variant"] = chat.variant
+        for shot in site.shots:
+            if shot.pipeline.process is not None:
+                body[f"{shot.kind}_engine"] = shot.pipeline.process.state
         return JSONResponse(body, 200 if status == "ok" else 503)
 
     async def metrics(request: Request) -> Response:

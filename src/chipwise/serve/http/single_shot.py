@@ -50,7 +50,7 @@ class SingleShot:
 
         Raises:
             OverloadedError: As many requests wait as may.
-            UnavailableError: The server is shutting down.
+            UnavailableError: The server is shutting down, or the engine is down.
             DeadlineError: The time is over.
             ClientDisconnect: The client went away.
             ChipwiseError: A stage failed this request.

@@ -10,6 +10,7 @@ from chipwise.serve.exchange import Exchange
 from chipwise.serve.http.embeddings import Embeddings
 from chipwise.serve.http.infer import Inference
 from chipwise.serve.http.keys import Keys
+from chipwise.serve.http.single_shot import SingleShot
 from chipwise.serve.metrics import Metrics
 from chipwise.serve.post import Post
 from chipwise.serve.settings import ServeSettings
@@ -59,6 +60,11 @@ class Site:
     def models(self) -> tuple[Listed, ...]:
         """The models, the language model first."""
         return tuple(self._models())
+
+    @property
+    def shots(self) -> tuple[SingleShot, ...]:
+        """What answers in one run."""
+        return tuple(one.shot for one in (self.embeddings, self.inference) if one is not None)
 
     def close(self) -> None:
         """Send what is left of traces, once the worker has ended."""

@@ -8,7 +8,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from chipwise.errors import ChipwiseError, EngineError, OverloadedError, UnavailableError
+from chipwise.engine.restarts import HasProcess
+from chipwise.errors import ChipwiseError, EngineDownError, EngineError, OverloadedError, UnavailableError
 from chipwise.serve.events import Failure
 from chipwise.serve.pipeline.job import Done, Job, Outcome, Place
 from chipwise.serve.pipeline.link import Link
@@ -33,10 +34,20 @@ class Pipeline:
         stages: The stages, at least one.
         max_waiting: Requests that may wait for the first stage; the next one is refused.
         depth: Places behind a stage for each request of a batch.
+        process: The process that a stage works in; None if all work in this one.
     """
 
-    def __init__(self, name: str, stages: Sequence[Stage], *, max_waiting: int = 64, depth: int = 2) -> None:
+    def __init__(
+        self,
+        name: str,
+        stages: Sequence[Stage],
+        *,
+        max_waiting: int = 64,
+        depth: int = 2,
+        process: HasProcess | None = None,
+    ) -> None:
         self._name = name
+        self.process = process
         self._stages = tuple(stages)
         self._max_waiting = max_waiting
         self._lock = threading.Lock()
@@ -63,8 +74,8 @@ class Pipeline:
 
     @property
     def healthy(self) -> bool:
-        """Whether no stage failed all of its latest requests."""
-        return max(self._failures) < _FAILURES_UNTIL_SICK
+        """Whether no stage failed all of its latest requests, and its process is up or will be in a moment."""
+        return max(self._failures) < _FAILURES_UNTIL_SICK and (self.process is None or self.process.state != "down")
 
     @property
     def n_live(self) -> int:
@@ -85,8 +96,10 @@ class Pipeline:
 
         Raises:
             OverloadedError: As many wait as may.
-            UnavailableError: The server is shutting down.
+            UnavailableError: The server is shutting down, or the engine is down.
         """
+        if (process := self.process) is not None and process.state == "down":
+            raise _unavailable(process.trouble)
         job = Job(value, done)
         with self._lock:
             if self.draining:
@@ -185,6 +198,8 @@ class Pipeline:
             if len(jobs) > 1:
                 # One of them may be the reason: each gets its own try, and its own error.
                 return [self._work(k, [job], [place])[0] for job, place in zip(jobs, places, strict=True)]
+            if isinstance(e, EngineDownError):
+                return [_unavailable(e.what)]
             if isinstance(e, ChipwiseError):
                 return [e]
             _logger.exception("the stage %s of %s failed", stage.name, self._name)
@@ -234,6 +249,10 @@ class Pipeline:
             return _nothing
         self._when_idle = None
         return call
+
+
+def _unavailable(trouble: str) -> UnavailableError:
+    return UnavailableError(f"the engine is down ({trouble})", remedy="try again later, or see the server's log")
 
 
 def _nothing() -> None:

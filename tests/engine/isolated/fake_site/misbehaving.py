@@ -88,22 +88,27 @@ class UndescribedGraph(MisbehavingGraph):
         return super().__getattribute__(name)
 
 
+def refuse_if_broken(options):
+    broken = options.get("broken")
+    if broken and Path(broken).exists():
+        print("E RKNN: cannot open the device", flush=True)
+        raise EngineError("the device does not answer", where="/dev/rknpu", remedy="see dmesg")
+
+
 class MisbehavingEngine(NullEngine):
     """Its options: ``broken``, a file whose being there keeps it from starting; ``step_s``; ``plain``."""
 
     name = "misbehaving"
 
     def open(self, files, *, n_slots, max_context, options):
-        broken = options.get("broken")
-        if broken and Path(broken).exists():
-            print("E RKNN: cannot open the device", flush=True)
-            raise EngineError("the device does not answer", where="/dev/rknpu", remedy="see dmesg")
+        refuse_if_broken(options)
         step_s = options.get("step_s", 0.0)
         null = NullOptions(vocab_size=260, prefill_s=step_s, decode_s=step_s, clock=WallClock(), next_token=next_token)
         session = MisbehavingSession(n_slots, max_context, null)
         return NoSavingSession(session) if options.get("plain") else session
 
     def open_graph(self, path, *, options):
+        refuse_if_broken(options)
         return UndescribedGraph() if options.get("plain") else MisbehavingGraph()
 
 
