@@ -26,7 +26,10 @@ from chipwise.serve.tracing import open_tracing, traces_url
 from tests.serve.collector import Collector, collecting, values
 from tests.serve.fakes import VOCAB, alone, null_encoder, null_graph, null_model, says, text_of
 from tests.serve.fragile import FragileSession
+from tests.serve.http.test_tools import CALL, LAMP, serving
+from tests.serve.http.test_tools import HELLO as GREETING
 from tests.serve.live import live
+from tests.serve.templates import HERMES_TEMPLATE
 from tests.serve.test_runner import Bench
 from tests.serve.test_server import command, write_bundle
 
@@ -110,6 +113,9 @@ def test_stages_have_the_times_of_the_servers_own_clock(collector: Collector) ->
     bench.clock.advance(2.0)
     bench.ask("hello\n", max_tokens=3, trace=trace)
     bench.run()
+    bench.clock.advance(4.0)
+    # The client took its time to read it.
+    trace.answered()
     tracing.close()
     (root,) = collector.roots()
     spans = [root, *collector.children(root)]
@@ -136,6 +142,19 @@ def test_each_choice_has_stages_of_its_own(collector: Collector) -> None:
     for child in collector.children(root):
         assert root.start_time_unix_nano <= child.start_time_unix_nano
         assert child.end_time_unix_nano <= root.end_time_unix_nano
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(("most", "reason"), [(400, "tool_calls"), (8, "length")])
+def test_an_answer_that_calls_tools_ends_as_its_client_reads(
+    collector: Collector, stream: bool, most: int, reason: str
+) -> None:
+    body = {"messages": GREETING, "tools": [LAMP], "temperature": 0, "n": 2, "stream": stream, "max_tokens": most}
+    with serving(HERMES_TEMPLATE, f"One moment.{CALL}", slope=0.05, otlp_traces_endpoint=collector.url) as server:
+        answer = server.http.post("/v1/chat/completions", json=body)
+        assert answer.text.count(f'"finish_reason":"{reason}"') == 2
+    (root,) = collector.roots()
+    assert values(root.attributes)["gen_ai.response.finish_reasons"] == [reason, reason]
 
 
 def test_reused_tokens_are_told(collector: Collector) -> None:

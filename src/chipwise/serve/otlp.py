@@ -118,7 +118,7 @@ def _attributes(trace: Trace) -> dict[str, Attribute]:
         attributes["gen_ai.usage.input_tokens"] = parts[0].prompt_tokens
         attributes["gen_ai.usage.cache_read.input_tokens"] = parts[0].cached_tokens
         attributes["gen_ai.usage.output_tokens"] = sum(part.output_tokens for part in parts)
-        attributes["gen_ai.response.finish_reasons"] = [part.outcome for part in parts]
+        attributes["gen_ai.response.finish_reasons"] = [trace.reasons.get(part.choice, part.outcome) for part in parts]
     return attributes
 
 

@@ -66,6 +66,7 @@ class Trace:
         attributes: What is known of it.
         notes: What happened to it.
         parts: Its choices that are over.
+        reasons: Why its choices ended, as the client reads it, where that was written.
         queued_s: When its choices were given to the scheduler; None if they were not.
         ended_s: When it was over.
         error: What kind of error ended it; None if none did.
@@ -81,15 +82,17 @@ class Trace:
     attributes: dict[str, Attribute] = field(default_factory=dict)
     notes: list[Note] = field(default_factory=list)
     parts: list[Part] = field(default_factory=list)
+    reasons: dict[int, str] = field(default_factory=dict)
     queued_s: float | None = None
     ended_s: float | None = None
     error: str | None = None
     fault: str | None = None
     _open: int = 0
+    _answered: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def queued(self, n_choices: int) -> None:
-        """So many choices are given to the scheduler: it is over when all of them are."""
+        """So many choices are given to the scheduler: it is not over before all of them are."""
         self._open, self.queued_s = n_choices, self.clock()
 
     def refused(self, n_choices: int, error: ChipwiseError) -> None:
@@ -97,9 +100,7 @@ class Trace:
         self.failed(error)
         with self._lock:
             self._open -= n_choices
-            over = not self._open
-        if over:
-            self._over(self.clock())
+        self._tell_if_over()
 
     def note(self, name: str, now_s: float, choice: int = 0, **attributes: Attribute) -> None:
         """Something happened to one of the choices."""
@@ -110,9 +111,7 @@ class Trace:
         with self._lock:
             self.parts.append(part)
             self._open -= 1
-            over = not self._open
-        if over:
-            self._over(part.ended_s)
+        self._tell_if_over()
 
     def failed(self, error: ChipwiseError) -> None:
         """It ends with an error. The first one counts."""
@@ -122,16 +121,22 @@ class Trace:
             self.fault = None if isinstance(error, (RequestError, OverloadedError)) else str(error)
 
     def answered(self, error: str | None = None) -> None:
-        """The response was sent. That ends it, unless it was given to the scheduler.
+        """The response was sent, or nobody reads it any more. It is over then, unless choices of it are not.
 
         Args:
             error: What kind of error the response is, if nobody said so before; None for none.
         """
         if self.queued_s is None:
             self.error = self.error or error
-            self._over(self.clock())
+        with self._lock:
+            self._answered = True
+        self._tell_if_over()
 
-    def _over(self, now_s: float) -> None:
-        if self.ended_s is None:
-            self.ended_s = now_s
-            self.tell(self)
+    def _tell_if_over(self) -> None:
+        now_s = self.clock()
+        with self._lock:
+            if self._open or not self._answered or self.ended_s is not None:
+                return
+            # An answer is there with its last token, whatever time its client takes to read it.
+            self.ended_s = max((part.ended_s for part in self.parts), default=now_s)
+        self.tell(self)

@@ -29,11 +29,14 @@ CALL = '<tool_call>\n{"name": "set_lamp", "arguments": {"room": "hall", "on": tr
 
 
 @contextmanager
-def serving(template: str, says_what: str, **options: Any) -> Iterator[Live]:
+def serving(
+    template: str, says_what: str, *, otlp_traces_endpoint: str | None = None, **options: Any
+) -> Iterator[Live]:
     # The generation prompt ends in a line, behind which the answer begins; none of these answers holds another line.
     model = null_model(max_context=1024, next_token=says(says_what, after="\x01"), **options)
-    with live(replace(model, chat_template=ChatTemplate(template.replace("<assistant>\n", "<assistant>\n\x01")))) as s:
-        yield s
+    template = ChatTemplate(template.replace("<assistant>\n", "<assistant>\n\x01"))
+    with live(replace(model, chat_template=template), otlp_traces_endpoint=otlp_traces_endpoint) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")

@@ -59,7 +59,7 @@ class ChatForm:
             text, calls = self._reader.flush()
             chunks = [self._chunk({"content": text}, None, None)] if text else []
             chunks += self._call_chunks(calls, self._reader.n_calls - len(calls))
-        chunks.append(self._chunk({}, None, self._reason(finish)))
+        chunks.append(self._chunk({}, None, self.reason(finish)))
         return chunks
 
     def whole(self, pieces: Sequence[Piece], finish: Finish) -> dict[str, Any]:
@@ -76,10 +76,11 @@ class ChatForm:
             "index": self._index,
             "message": message,
             "logprobs": self._shown([token for piece in pieces for token in piece.tokens]),
-            "finish_reason": self._reason(finish),
+            "finish_reason": self.reason(finish),
         }
 
-    def _reason(self, finish: Finish) -> str:
+    def reason(self, finish: Finish) -> str:
+        """Why it ended: by calls, if there are any and nothing cut it."""
         called = self._reader is not None and self._reader.n_calls > 0
         return "tool_calls" if called and finish.reason == "stop" else finish.reason
 

@@ -42,6 +42,10 @@ class CompletionForm:
         """The choice in one."""
         return self._choice("".join(piece.text for piece in pieces), self._shown(pieces), finish.reason)
 
+    def reason(self, finish: Finish) -> str:
+        """Why it ended."""
+        return finish.reason
+
     def _chunk(self, text: str, logprobs: dict[str, Any] | None, reason: str | None) -> dict[str, Any]:
         return self._frame.chunk(self._choice(text, logprobs, reason))
 

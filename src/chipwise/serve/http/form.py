@@ -68,6 +68,10 @@ class Form(Protocol):
         """The choice in one."""
         ...
 
+    def reason(self, finish: Finish) -> str:
+        """Why it ended, as the client reads it. Once it is written."""
+        ...
+
 
 def usage(ends: Sequence[Finish]) -> dict[str, Any]:
     """OpenAI's token counts: the prompt counts once, however many choices were made from it."""

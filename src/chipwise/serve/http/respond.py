@@ -14,6 +14,7 @@ from chipwise.serve.http import sse
 from chipwise.serve.http.errors import error_body, error_response
 from chipwise.serve.http.form import Form, Frame
 from chipwise.serve.mailbox import Delivery, Mailbox
+from chipwise.serve.trace import Trace
 
 
 class AnswerResponse:
@@ -28,10 +29,18 @@ class AnswerResponse:
         forms: How each choice is written.
         stream: Whether to send each event as it comes, or the whole at the end.
         give_up: Called when nobody waits for the answer any more, also once it is complete.
+        trace: What is kept of the request; None if nobody traces.
     """
 
     def __init__(
-        self, mailbox: Mailbox, frame: Frame, forms: Sequence[Form], *, stream: bool, give_up: Callable[[], None]
+        self,
+        mailbox: Mailbox,
+        frame: Frame,
+        forms: Sequence[Form],
+        *,
+        stream: bool,
+        give_up: Callable[[], None],
+        trace: Trace | None = None,
     ) -> None:
         self._mailbox = mailbox
         self._frame = frame
@@ -39,6 +48,7 @@ class AnswerResponse:
         self._headers = {"x-request-id": frame.answer_id, "cache-control": "no-store"}
         self._stream = stream
         self._give_up = give_up
+        self._trace = trace
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the answer."""
@@ -93,7 +103,15 @@ class AnswerResponse:
 
     def _written(self, choice: int, event: Piece | Finish) -> list[dict[str, Any]]:
         form = self._forms[choice]
-        return form.piece(event) if isinstance(event, Piece) else form.ending(event)
+        if isinstance(event, Piece):
+            return form.piece(event)
+        parts = form.ending(event)
+        self._note_reason(choice, event)
+        return parts
+
+    def _note_reason(self, choice: int, finish: Finish) -> None:
+        if self._trace is not None:
+            self._trace.reasons[choice] = self._forms[choice].reason(finish)
 
     async def _whole(self, deliveries: list[Delivery]) -> Response:
         pieces: list[list[Piece]] = [[] for _ in self._forms]
@@ -109,6 +127,8 @@ class AnswerResponse:
             if len(ends) == len(self._forms):
                 finishes = _in_order(ends)
                 choices = [form.whole(said, end) for form, said, end in zip(self._forms, pieces, finishes, strict=True)]
+                for choice, finish in ends.items():
+                    self._note_reason(choice, finish)
                 return JSONResponse(self._frame.whole(choices, finishes), headers=self._headers)
             deliveries = await self._mailbox.get()
 

@@ -259,7 +259,7 @@ class Service:
             if asked.trace is not None:
                 asked.trace.refused(len(forms) - len(tickets), e)
             raise
-        return AnswerResponse(mailbox, frame, forms, stream=bool(fields.stream), give_up=give_up)
+        return AnswerResponse(mailbox, frame, forms, stream=bool(fields.stream), give_up=give_up, trace=asked.trace)
 
     def _room(self, prompt_tokens: int, sinks: int | None) -> int:
         context = self.model.session.max_context
