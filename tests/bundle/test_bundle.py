@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -94,6 +95,20 @@ def test_no_folder(tmp_path: Path, name: str) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(BundleError, match="no such folder" if name == "none" else "not a folder"):
         open_bundle(tmp_path / name)
+
+
+@pytest.mark.parametrize("name", ["n" * 300, "n" * 100_000, "a\0b"])
+def test_a_path_that_the_system_does_not_take_is_one_line(tmp_path: Path, name: str) -> None:
+    with pytest.raises(BundleError, match=r"such folder|cannot be read") as error:
+        open_bundle(tmp_path / name)
+    assert len(str(error.value)) < 400
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may look anywhere")
+def test_a_folder_that_may_not_be_entered(tmp_path: Path) -> None:
+    (tmp_path / "closed").mkdir(0o000)
+    with pytest.raises(BundleError, match=r"cannot be read .Permission denied"):
+        open_bundle(tmp_path / "closed" / "bundle")
 
 
 def test_a_folder_that_is_no_bundle(tmp_path: Path) -> None:

@@ -170,7 +170,7 @@ def exchanging(
     )  # fmt: skip
     site, ready = make_site(chosen, post, Served(model), keys=keys, exchange=exchange), threading.Event()
     server = HttpServer(
-        create_app(site), site.worker, grace_s=chosen.grace_s, on_ready=ready.set, on_drain=lambda: None,
+        create_app(site), site.worker, grace_s=chosen.grace_s, on_ready=ready.set, on_drain=exchange.drain,
         on_reload=exchange.order,
     )  # fmt: skip
     site.worker.start()

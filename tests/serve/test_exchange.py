@@ -285,6 +285,34 @@ def test_a_bundle_that_is_not_sound_leaves_the_other_in_service(
             assert server.exchange.order(other).result(10).changed, "it lives on"
 
 
+def test_whatever_a_disk_or_a_runtime_raises_the_next_order_is_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    path, other = with_variant(tmp_path), write_form(tmp_path / "b", 2)
+
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("the disk is gone")
+
+    with exchanging(path) as server:
+        for place in ("chipwise.serve.exchange.open_bundle", "chipwise.serve.exchange.need_bytes"):
+            with monkeypatch.context() as patch:
+                patch.setattr(place, broken)
+                with pytest.raises(EngineError, match=r"cannot be opened \(RuntimeError: the disk is gone\)"):
+                    server.exchange.order(other).result(10)
+        with monkeypatch.context() as patch:
+            patch.setattr("chipwise.serve.exchange.need_bytes", broken)
+            server.exchange.want("cool")
+            server.wait(lambda: server.exchange.trouble != "")
+        server.exchange.want(None)
+        with monkeypatch.context() as patch:
+            patch.setattr(server.exchange, "_on_bundle", broken)
+            with pytest.raises(EngineError, match="the disk is gone"):
+                server.exchange.order(other).result(10)
+        assert server.exchange.order(path).result(10).changed
+        assert server.text() == said("hello\n", 8, 0)
+    assert "tiny stays in service" in caplog.text
+
+
 def test_an_exchange_beside_the_end_of_the_server(tmp_path: Path) -> None:
     """The end waits for streams of both, new requests are refused, and what is still opened is closed."""
     slow = Slow(0.004, gate=threading.Event())
@@ -300,12 +328,19 @@ def test_an_exchange_beside_the_end_of_the_server(tmp_path: Path) -> None:
         slow.gate.clear()
         late = server.exchange.order(path)
         server.wait(lambda: slow.opening.acquire(blocking=False) and len(slow.opened) == 3)
+        latest = pool.submit(server.http.post, "/v1/admin/reload", json={"bundle": str(path)})
+        server.wait(lambda: len(server.exchange._orders) == 1)
+        called_off = server.exchange.order(path)
+        assert called_off.cancel()
         server.server.drain()
         server.wait(lambda: server.post.draining)
         assert server.ask().status_code == 503
-        slow.gate.set()
         with pytest.raises(UnavailableError, match="shutting down"):
             late.result(10)
+        answer = latest.result(10)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (503, "unavailable")
+        assert not slow.gate.is_set(), "nobody waits for what is opened in vain"
+        slow.gate.set()
         assert old.result(20)[0] == said("old\n", 100, 0)
         assert young.result(20)[0] == said("new\n", 150, 2)
         server.wait(lambda: server.server.should_exit)

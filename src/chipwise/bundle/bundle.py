@@ -38,6 +38,9 @@ from chipwise.model.tokenizer import Tokenizer
 # Hashing leaves the interpreter's lock; more threads than this only wait for the disk.
 _HASH_THREADS = 4
 
+# Of a path that may not be one.
+_SHOWN = 200
+
 _AGAIN = "copy or build the bundle again"
 _NAME_ONE = "name a folder `chipwise build` made"
 
@@ -273,8 +276,15 @@ def open_bundle(path: Path) -> Bundle:
     Raises:
         BundleError: The folder is no bundle, incomplete, altered, or of a newer format.
     """
-    if not path.is_dir():
-        raise BundleError("no such folder" if not path.exists() else "not a folder", where=str(path), remedy=_NAME_ONE)
+    try:
+        if not path.is_dir():
+            what = "no such folder" if not path.exists() else "not a folder"
+            raise BundleError(what, where=_short(path), remedy=_NAME_ONE)
+        if not (path / MANIFEST).exists():
+            raise BundleError(f"no bundle: it has no {MANIFEST}", where=str(path), remedy=_NAME_ONE)
+    except (OSError, ValueError) as e:
+        # Python 3.14 answers no where the system says that it may not look, or that the name is too long.
+        raise BundleError(f"cannot be read ({getattr(e, 'strerror', e)})", where=_short(path), remedy=_NAME_ONE) from e
     manifest = _read_manifest(path)
     folder = path / FILES
     entries = manifest.stored_files
@@ -291,10 +301,13 @@ def _paths(path: Path, manifest: Manifest) -> dict[str, Path]:
     return {role: path / FILES / entry.file for role, entry in manifest.files.items()}
 
 
+def _short(path: Path) -> str:
+    text = str(path)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
 def _read_manifest(path: Path) -> Manifest:
     place = path / MANIFEST
-    if not place.exists():
-        raise BundleError(f"no bundle: it has no {MANIFEST}", where=str(path), remedy=_NAME_ONE)
     data = read_bounded(place, MAX_MANIFEST_BYTES, error=BundleError, remedy=_AGAIN)
     digest = read_bounded(path / MANIFEST_DIGEST, MAX_MANIFEST_BYTES, error=BundleError, remedy=_AGAIN)
     if digest != digest_line(sha256_bytes(data)):

@@ -6,8 +6,9 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -98,6 +99,7 @@ class Exchange:
         self._changed = threading.Condition()
         self._wanted: str | None = None
         self._orders: deque[tuple[Path | None, Future[Exchanged]]] = deque()
+        self._followed: Future[Exchanged] | None = None
         self._retry_s = -float("inf")
         self._ending = False
         self._thread = threading.Thread(target=self._run, name="chipwise-exchange", daemon=True)
@@ -155,15 +157,24 @@ class Exchange:
         """Start the thread."""
         self._thread.start()
 
-    def stop(self, timeout_s: float) -> bool:
-        """End the thread after what it opens now, which is then closed; False if it did not end in time."""
+    def drain(self) -> None:
+        """Exchange nothing more. Whoever waits for another bundle hears so now, also if it is being opened."""
         with self._changed:
             self._ending = True
+            waiting = [future for _, future in self._orders if future.set_running_or_notify_cancel()]
+            self._orders.clear()
+            if self._followed is not None:
+                waiting.append(self._followed)
+            self._followed = None
             self._changed.notify_all()
+        for future in waiting:
+            future.set_exception(_ending())
+
+    def stop(self, timeout_s: float) -> bool:
+        """End the thread after what it opens now, which is then closed; False if it did not end in time."""
+        self.drain()
         if self._thread.is_alive():
             self._thread.join(timeout_s)
-        while self._orders:
-            self._orders.popleft()[1].set_exception(_ending())
         return not self._thread.is_alive()
 
     def settle(self) -> None:
@@ -171,15 +182,36 @@ class Exchange:
         while not self._ending:
             with self._changed:
                 order = self._orders.popleft() if self._orders else None
-                wanted = self._due()
-            if order is not None:
                 # Once it runs, whoever waits for it cannot call it off.
-                if order[1].set_running_or_notify_cancel():
-                    self._follow(*order)
+                called_off = order is not None and not order[1].set_running_or_notify_cancel()
+                self._followed = None if order is None or called_off else order[1]
+                wanted = self._due()
+            if called_off:
+                continue
+            if order is not None:
+                self._answer(order[0])
             elif wanted != self.active:
                 self._change_form(wanted)
             else:
                 return
+
+    def _answer(self, path: Path | None) -> None:
+        """Serve another bundle, and tell who ordered it, unless they were told that the server ends."""
+        done: Exchanged | ChipwiseError
+        try:
+            with _errors_of_ours(str(path or self.bundle.path)):
+                done = self._follow(path)
+        except ChipwiseError as e:
+            done = e
+            self._note_failure("bundle", e)
+        with self._changed:
+            future, self._followed = self._followed, None
+        if future is None:
+            return
+        if isinstance(done, ChipwiseError):
+            future.set_exception(done)
+        else:
+            future.set_result(done)
 
     def _run(self) -> None:
         while not self._ending:
@@ -196,7 +228,8 @@ class Exchange:
     def _change_form(self, wanted: str | None) -> None:
         before, started_s = self._post.current.model, self._clock()
         try:
-            service = self._open(self.bundle, wanted, self._post.current.names)
+            with _errors_of_ours(f"the form {wanted or 'main'!r}"):
+                service = self._open(self.bundle, wanted, self._post.current.names)
         except ChipwiseError as e:
             self._note_failure("variant", e)
             self.trouble, self._retry_s = str(e), self._clock() + _RETRY_S
@@ -209,31 +242,24 @@ class Exchange:
             return
         self._note_done("variant", before, service, started_s)
 
-    def _follow(self, path: Path | None, future: Future[Exchanged]) -> None:
+    def _follow(self, path: Path | None) -> Exchanged:
         started_s, before = self._clock(), self._post.current.model
-        try:
-            bundle = open_bundle(path or self.bundle.path)
-            if bundle.manifest == self.bundle.manifest:
-                # The same content, though its folder may have moved or been replaced.
-                self.bundle = bundle
-                future.set_result(Exchanged(self._post.current, bundle.path, changed=False))
-                return
-            self._refuse_name(bundle)
-            name = bundle.manifest.name
-            names = (name, *(known for known in self._post.current.names if known != name))
-            service = self._open(bundle, None, names)
-        except ChipwiseError as e:
-            self._note_failure("bundle", e)
-            future.set_exception(e)
-            return
+        bundle = open_bundle(path or self.bundle.path)
+        if bundle.manifest == self.bundle.manifest:
+            # The same content, though its folder may have moved or been replaced.
+            self.bundle = bundle
+            return Exchanged(self._post.current, bundle.path, changed=False)
+        self._refuse_name(bundle)
+        name = bundle.manifest.name
+        names = (name, *(known for known in self._post.current.names if known != name))
+        service = self._open(bundle, None, names)
         if not self._post.exchange(service):
             service.model.close()
-            future.set_exception(_ending())
-            return
+            raise _ending()
         self.bundle, self.trouble, self._retry_s = bundle, "", -float("inf")
         self._on_bundle(bundle)
         took_s = self._note_done("bundle", before, service, started_s)
-        future.set_result(Exchanged(service, bundle.path, changed=True, took_s=took_s))
+        return Exchanged(service, bundle.path, changed=True, took_s=took_s)
 
     def _open(self, bundle: Bundle, variant: str | None, names: tuple[str, ...]) -> Service:
         form = bundle if variant is None else bundle.variants[variant]
@@ -241,20 +267,13 @@ class Exchange:
         resident = opener.fallback == "resident"
         need = need_bytes(form, opener.n_slots, opener.context(form), with_fallback=resident)
         refuse_too_large(form, need, self._free_bytes())
+        before = self._post.current
+        model = opener.open(bundle, variant, like=before.model)
         try:
-            before = self._post.current
-            model = opener.open(bundle, variant, like=before.model)
-            try:
-                return self._make_service(model, names, before)
-            except BaseException:
-                model.close()
-                raise
-        except ChipwiseError:
+            return self._make_service(model, names, before)
+        except BaseException:
+            model.close()
             raise
-        except Exception as e:
-            # Whatever a runtime raises here, the model that is served is sound.
-            _logger.exception("%s cannot be opened", form.manifest.name)
-            raise EngineError(f"{form.manifest.name} cannot be opened ({type(e).__name__}: {e})") from e
 
     def _refuse_name(self, bundle: Bundle) -> None:
         if bundle.manifest.name in self._taken_names:
@@ -275,6 +294,18 @@ class Exchange:
             model.name, cost, before.name, took_s,
         )  # fmt: skip
         return took_s
+
+
+@contextmanager
+def _errors_of_ours(what: str) -> Iterator[None]:
+    """Whatever a runtime or a disk raises becomes an error of chipwise's: the model that is served is sound."""
+    try:
+        yield
+    except ChipwiseError:
+        raise
+    except Exception as e:
+        _logger.exception("%s cannot be opened", what)
+        raise EngineError(f"it cannot be opened ({type(e).__name__}: {e})", where=what) from e
 
 
 def _ending() -> UnavailableError:

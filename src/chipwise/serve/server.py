@@ -221,12 +221,18 @@ def _run(
             served.chat, source, settings, when_broken=lambda: server.leave(), keys=keys, taken_names=served.beside
         )
     site = make_site(settings, post, served, keys=keys, exchange=exchange)
+
+    def drain() -> None:
+        if exchange is not None:
+            exchange.drain()
+        tell.draining()
+
     server = HttpServer(
         create_app(site),
         site.worker,
         grace_s=settings.grace_s,
         on_ready=lambda: tell.ready(served, url_of(listener)),
-        on_drain=tell.draining,
+        on_drain=drain,
         on_reload=_nothing if exchange is None else exchange.order,
     )
     site.worker.start()

@@ -37,6 +37,9 @@ def test_another_bundle_and_the_same_again(bundles: tuple[Path, Path]) -> None:
     ("body", "status", "code"),
     [
         ({"bundle": "/none"}, 422, "bundle_refused"),
+        ({"bundle": "a\0b"}, 422, "bundle_refused"),
+        ({"bundle": "n" * 4096}, 422, "bundle_refused"),
+        ({"bundle": "/n" * 2048}, 422, "bundle_refused"),
         ({"bundle": ""}, 400, "invalid_value"),
         ({"bundle": 3}, 400, "invalid_value"),
         ({"path": "/none"}, 400, "invalid_value"),
