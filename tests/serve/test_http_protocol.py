@@ -13,6 +13,7 @@ from email.parser import BytesParser
 
 import pytest
 
+from chipwise.engine.null import WallClock
 from chipwise.serve import http_protocol
 from chipwise.serve.crowd import Crowd
 from tests.serve.fakes import null_model, says
@@ -100,6 +101,88 @@ def test_a_good_request_before_a_bad_one_is_answered(server: Live) -> None:
     said = talk(server, b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n", b"nonsense\r\n\r\n")
     assert re.findall(rb"HTTP/1\.1 (\d+)", said) == [b"200", b"400"]
     assert server.http.get("/health").status_code == 200
+
+
+GET = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
+LAST = GET.replace(b"Host", b"Connection: close\r\nHost")
+POST = b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 26\r\n\r\n" + b'{"prompt": "\\n", "seed":1}'
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        (b"\r\n" + LAST,),
+        (b"\n" + LAST,),
+        (b"\r\n\r\n\r\n" + LAST,),
+        (b"\r\n", LAST),
+        (b"\r", b"\n" + LAST),
+        (b"\r\n", b"\r\n" + LAST[:9], LAST[9:]),
+    ],
+    ids=repr,
+)
+def test_empty_lines_before_a_request_are_passed_over(server: Live, parts: tuple[bytes, ...]) -> None:
+    with link_to(server) as link:
+        for part in parts:
+            link.sendall(part)
+            time.sleep(0.02)
+        said = b"".join(iter(lambda: link.recv(1 << 16), b""))
+    assert re.findall(rb"HTTP/1\.1 (\d+)", said) == [b"200"]
+
+
+@pytest.mark.parametrize("behind", [b"\r\n", b"\r\n\r\n", b"\n"])
+def test_empty_lines_behind_a_body_are_passed_over(server: Live, behind: bytes) -> None:
+    """Old clients write one there, whether the next request comes at once, later, or never."""
+    said = talk(server, POST + behind + POST + behind + LAST)
+    assert re.findall(rb"HTTP/1\.1 (\d+)", said) == [b"200", b"200", b"200"]
+    with link_to(server) as link:
+        for request in (POST, POST):
+            link.sendall(request + behind)
+            said = b""
+            while not said.endswith(b"}}}"):
+                more = link.recv(1 << 16)
+                assert more
+                said += more
+            assert said.startswith(b"HTTP/1.1 200")
+        link.sendall(behind)
+        link.settimeout(0.1)
+        with pytest.raises(TimeoutError):
+            link.recv(1)
+
+
+def test_empty_lines_win_no_time() -> None:
+    with live(null_model(next_token=says("ok"))) as server:
+        server.server.config.timeout_keep_alive = 0.3
+        with link_to(server) as link:
+            closed = False
+            for _ in range(100):
+                try:
+                    link.sendall(b"\r\n")
+                except OSError:
+                    closed = True
+                    break
+                time.sleep(0.02)
+        assert closed
+
+
+def test_a_head_that_is_too_long_behind_an_empty_line_is_refused_as_ever(server: Live) -> None:
+    assert split(talk(server, b"\r\n" + CHAT + b"X: " + b"x" * 20_000))[0] == 431
+
+
+def test_a_client_that_closes_its_side_gets_what_is_there_at_once_and_gives_up_an_answer(server: Live) -> None:
+    """Whoever is gone looks the same, and must not keep a slot."""
+    for request, status in ((GET, b"HTTP/1.1 200"), (b"nonsense\r\n\r\n", b"HTTP/1.1 400")):
+        with link_to(server) as link:
+            link.sendall(request)
+            link.shutdown(socket.SHUT_WR)
+            assert b"".join(iter(lambda: link.recv(1 << 16), b"")).startswith(status)
+    with live(null_model(max_context=100_000, clock=WallClock(), decode_s=0.005)) as slow, link_to(slow) as link:
+        body = b'{"prompt": "go", "max_tokens": 90000}'
+        link.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+        slow.wait_for(running=1, waiting=0)
+        link.shutdown(socket.SHUT_WR)
+        slow.wait_for(running=0, waiting=0)
+        assert slow.metric('chipwise_requests_total{outcome="cancelled"}') == 1
+        assert link.recv(1) == b""
 
 
 def link_to(server: Live) -> socket.socket:

@@ -21,6 +21,10 @@ _TEXTS = {
 }
 
 
+MAX_HEAD_BYTES = 16 << 10
+"""The longest line and headers of a request."""
+
+_EMPTY_LINES = b"\r\n"
 # How long a request's line and headers may take from their first byte on: nobody types them.
 _HEAD_S = 30.0
 
@@ -70,11 +74,28 @@ class HttpProtocol(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Take the next bytes; those of a request that has not begun must become one in time."""
+        if self._awaits_request and not self.conn.trailing_data[0] and not data.lstrip(_EMPTY_LINES):
+            # They begin nothing, and win a silent connection no time.
+            return
         super().data_received(data)
         if self.idle_since_s is None or self.transport.is_closing():
             self._unset_head_timer()
         elif self._head_timer is None:
             self._head_timer = self.loop.call_later(_HEAD_S, self._head_is_late)
+
+    def handle_events(self) -> None:
+        """Read what came; empty lines before a request are passed over, as RFC 9112 (2.2) would have it."""
+        if self._awaits_request and (waiting := self.conn.trailing_data[0]).startswith((b"\r", b"\n")):
+            # What h11 holds cannot be taken from it; between two requests a new connection of its is as good. Nothing
+            # at all would tell it that the client has closed.
+            self.conn = h11.Connection(h11.SERVER, MAX_HEAD_BYTES)
+            if rest := waiting.lstrip(_EMPTY_LINES):
+                self.conn.receive_data(rest)
+        super().handle_events()
+
+    @property
+    def _awaits_request(self) -> bool:
+        return self.conn.their_state is h11.IDLE and self.conn.our_state is h11.IDLE
 
     def on_response_complete(self) -> None:
         """The connection is idle again."""

@@ -19,7 +19,7 @@ from starlette.applications import Starlette
 from chipwise.errors import UnavailableError
 from chipwise.serve.crew import Worker
 from chipwise.serve.crowd import Crowd
-from chipwise.serve.http_protocol import HttpProtocol
+from chipwise.serve.http_protocol import MAX_HEAD_BYTES, HttpProtocol
 from chipwise.serve.listener import BACKLOG
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -60,6 +60,7 @@ class HttpServer(uvicorn.Server):
                 http=cast("type[asyncio.Protocol]", functools.partial(HttpProtocol, crowd=crowd or Crowd())),
                 # So many are accepted at a stretch: each is counted before descriptors run out.
                 backlog=_ACCEPTED_AT_ONCE,
+                h11_max_incomplete_event_size=MAX_HEAD_BYTES,
                 ws="none",
                 log_config=None,
                 access_log=False,
