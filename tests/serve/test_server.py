@@ -21,6 +21,7 @@ from chipwise.engine.null import NullOptions, NullSession
 from chipwise.errors import BundleError, InputError
 from chipwise.serve.listener import bind, listen
 from chipwise.serve.open_model import open_model
+from tests.engine.rknn.test_self_test import write_graph_bundle
 from tests.serve.fakes import TEMPLATE, VOCAB, alone, byte_tokenizer, text_of
 
 OPTIONS = {"vocab_size": VOCAB}
@@ -174,11 +175,62 @@ def test_prompts_that_could_not_be_kept_are_one_line_at_the_start(
         ["--grace", "nan"],
         ["--grace", "inf"],
         ["--engine-timeout", "3", "--no-isolate"],
+        # Options that mean nothing without another one.
+        ["--engine-timeout", "3"],
+        ["--sustained", "0.6"],
+        ["--sustained", "0.7", "--trip", "80"],
+        ["--air", "30"],
+        ["--air", "30", "--board", "/"],
+        ["--shared-memory"],
+        ["--fallback", "resident"],
     ],
 )
 def test_bad_options(bundle: Path, options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["serve", str(bundle), *options]) == 2
-    assert options[0] in capsys.readouterr().err
+    assert main(["serve", str(bundle), "--port", "0", *options]) == 2
+    error = capsys.readouterr().err
+    assert options[0] in error
+    if "Usage" not in error:
+        assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--slots", "2"],
+        ["--context", "64"],
+        ["--fallback", "off"],
+        ["--reserve", "1"],
+        ["--parking", "1"],
+        ["--sinks", "4"],
+        ["--speculate", "off"],
+        ["--keep-prompts", "kept"],
+        ["--board", "sim:rk3576"],
+        ["--trip", "70"],
+        ["--peak-watts", "8"],
+        ["--clock-floor", "0.5"],
+    ],
+)
+def test_options_of_language_models_are_refused_for_a_graph(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    graph = write_graph_bundle(tmp_path / "graph")
+    assert main(["serve", str(graph), "--port", "0", *options]) == 2
+    assert (
+        capsys.readouterr().err == f"error: {options[0]}: it is for language models, and conv is none; leave it out\n"
+    )
+
+
+def test_a_limit_for_processes_is_taken_where_any_model_has_one(
+    bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The graph's engine has; that it is opened, and fails for want of a board, shows that the option was taken."""
+    graph = write_graph_bundle(tmp_path / "graph")
+    for models in ([str(graph)], [str(bundle), "--infer", str(graph)]):
+        assert main(["serve", *models, "--port", "0", "--engine-timeout", "5"]) != 0
+        error = capsys.readouterr().err
+        assert "the engine 'rknn'" in error
+        assert "--engine-timeout" not in error
 
 
 def test_context_is_the_models_unless_asked(bundle: Path) -> None:

@@ -48,9 +48,7 @@ _OPTIONS = (
         "--sustained",
         type=click.FloatRange(0, 1, min_open=True),
         callback=_finite,
-        default=_DEFAULT.sustained,
-        show_default=True,
-        help="Share of --peak-watts to plan with.",
+        help=f"Share of --peak-watts to plan with.  [default: {_DEFAULT.sustained:g}]",
     ),
     click.option(
         "--clock-floor",
@@ -78,18 +76,23 @@ def board_settings(
     board: str | None,
     trip: float | None,
     peak_watts: float | None,
-    sustained: float,
+    sustained: float | None,
     clock_floor: float | None,
     air: float | None,
 ) -> BoardSettings:
     """What the options say.
 
     Raises:
-        InputError: They contradict each other.
+        InputError: They contradict each other, or one means nothing without another.
     """
+    if sustained is not None and peak_watts is None:
+        raise InputError(
+            "there is no power to take a share of", where="--sustained", remedy="add --peak-watts, or leave it out"
+        )
     if air is not None and not (board or "").startswith(PREFIX):
         raise InputError(
             "only a virtual board has air that can be chosen", where="--air", remedy=f"add --board {PREFIX}rk3576"
         )
-    policy = PolicySettings(trip_c=trip, peak_w=peak_watts, sustained=sustained)
+    share = _DEFAULT.sustained if sustained is None else sustained
+    policy = PolicySettings(trip_c=trip, peak_w=peak_watts, sustained=share)
     return BoardSettings(board, policy, clock_floor, _DEFAULT_AIR_C if air is None else air)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from chipwise.cli.board_options import board_options, board_settings
 from chipwise.cli.numbers import CONTEXT, SLOTS, THREADS
@@ -27,6 +28,11 @@ from chipwise.serve.settings import ServeSettings
 from chipwise.serve.tracing import require_opentelemetry, traces_url
 
 _DEFAULT = ServeSettings()
+# They mean nothing to an encoder or a graph alone.
+_OF_LANGUAGE_MODELS = (
+    "slots", "context", "fallback", "reserve", "parking", "sinks", "speculate", "keep_prompts",
+    "board", "trip", "peak_watts", "sustained", "clock_floor", "air",
+)  # fmt: skip
 
 
 def _finite(_: click.Context, option: click.Parameter, value: float | None) -> float | None:
@@ -185,8 +191,7 @@ def serve(
     After SIGHUP another bundle that lies there takes over without a pause.
     """
     _refuse_idle_timeout(engine_timeout, isolate)
-    # Some runtimes hold one sequence only: --slots 1 takes no other.
-    extra = 0 if slots == 1 else 1
+    extra = 0 if slots == 1 else 1  # some runtimes hold one sequence only
     settings = ServeSettings(
         host=host,
         port=port,
@@ -212,8 +217,16 @@ def serve(
         announcer=announcer,
         embeddings=embeddings,
         infer=infer,
+        of_chat=_given(_OF_LANGUAGE_MODELS),
     )
     click.echo("stopped")
+
+
+def _given(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of some options that the user gave, as they are written."""
+    context = click.get_current_context()
+    given = (name for name in names if context.get_parameter_source(name) is not ParameterSource.DEFAULT)
+    return tuple(f"--{name.replace('_', '-')}" for name in given)
 
 
 def _say_ready(served: Served, url: str, *, slots: int) -> None:

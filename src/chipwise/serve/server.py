@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from chipwise.bundle import Bundle, open_bundle
+from chipwise.engine.restarts import HasProcess
 from chipwise.errors import EngineError, InputError
 from chipwise.serve.allocator import give_back_large_blocks
 from chipwise.serve.assembly import Served, make_site, open_single_shots
@@ -23,6 +24,7 @@ from chipwise.serve.http.app import create_app
 from chipwise.serve.http.keys import Keys
 from chipwise.serve.http.service import Service
 from chipwise.serve.http_server import HttpServer
+from chipwise.serve.isolation_rule import isolation_of
 from chipwise.serve.kept_prompts import make_folder
 from chipwise.serve.listener import bind, listen, url_of
 from chipwise.serve.make_service import make_service
@@ -71,6 +73,7 @@ def serve(
     announcer: Announcer | None = None,
     embeddings: Path | None = None,
     infer: Path | None = None,
+    of_chat: tuple[str, ...] = (),
 ) -> None:
     """Serve a bundle until SIGINT or SIGTERM. To be called in the main thread, once a process.
 
@@ -84,10 +87,11 @@ def serve(
         announcer: Whom to tell.
         embeddings: The bundle of an encoder that is served beside it; None for none, unless the bundle is one itself.
         infer: The same for a plain graph.
+        of_chat: Options that the user gave and that mean nothing without a language model; none of them is read here.
 
     Raises:
-        InputError: There is no such board, its clock may not be set, there is no fallback to be resident, or two
-            bundles are for the same route.
+        InputError: There is no such board, its clock may not be set, there is no fallback to be resident, two bundles
+            are for the same route, or something was asked for that no model here has.
         PortInUseError: The port is taken. Nothing has been loaded then.
         OutputError: Prompts are to be kept in a folder that takes none.
         BundleError: The bundle is not sound, or holds nothing to serve.
@@ -95,13 +99,11 @@ def serve(
     """
     give_back_large_blocks()
     with closing(bind(settings.host, settings.port)) as listener:
-        if settings.kept_prompts is not None:
-            # Found now, not when the server ends and the prompts are lost.
-            make_folder(settings.kept_prompts)
-        bundle = open_bundle(path)
+        bundle = _open_own(path, settings, opener, alone=embeddings is None and infer is None)
         if holds_graph(bundle):
-            _refuse_board(board)
+            _refuse_of_chat(of_chat, board, bundle)
             served = _open_single_shots(opener, bundle, embeddings, infer)
+            _refuse_idle_timeout(opener, bundle, served)
             _run(served, None, listener, settings, announcer, keys)
             return
         with ExitStack() as stack:
@@ -113,6 +115,7 @@ def serve(
             model = opener.open(bundle)
             # After the language model: its engine's process, if it has one, is started with fewer threads about.
             served = _open_single_shots(opener, bundle, embeddings, infer)
+            _refuse_idle_timeout(opener, bundle, served)
             if hardware is not None:
                 (announcer or Announcer()).board(hardware)
             # What was loaded stays: the collector need not walk it between two tokens.
@@ -120,6 +123,17 @@ def serve(
             gc.freeze()
             source = Source(bundle, opener, hardware)
             _run(replace(served, chat=model, variants=variants_of(bundle)), source, listener, settings, announcer, keys)
+
+
+def _open_own(path: Path, settings: ServeSettings, opener: ModelOpener, *, alone: bool) -> Bundle:
+    """The bundle that is served, and what is wrong with the settings, before anything is loaded for minutes."""
+    if settings.kept_prompts is not None:
+        # Found now, not when the server ends and the prompts are lost.
+        make_folder(settings.kept_prompts)
+    bundle = open_bundle(path)
+    if alone:
+        _refuse_idle_timeout(opener, bundle)
+    return bundle
 
 
 def _open_single_shots(opener: ModelOpener, bundle: Bundle, embeddings: Path | None, infer: Path | None) -> Served:
@@ -143,9 +157,30 @@ class Source:
     hardware: Hardware | None = None
 
 
-def _refuse_board(board: BoardSettings | None) -> None:
-    if board is not None and board.board is not None:
-        raise InputError("only language models are served by a board's heat", where="--board", remedy="leave it out")
+def _refuse_of_chat(options: tuple[str, ...], board: BoardSettings | None, bundle: Bundle) -> None:
+    first = next(iter(options), "--board" if board is not None and board.board is not None else None)
+    if first is not None:
+        raise InputError(
+            f"it is for language models, and {bundle.manifest.name} is none", where=first, remedy="leave it out"
+        )
+
+
+def _refuse_idle_timeout(opener: ModelOpener, bundle: Bundle, beside: Served | None = None) -> None:
+    """Refuse a limit for engines' processes where none has one, nor any form that the language model may change to."""
+    isolation = opener.isolation
+    if isolation is None or isolation.step_timeout_s is None:
+        return
+    forms = (bundle, *bundle.variants.values())
+    sessions = () if beside is None else (one.session for one in (beside.encoder, beside.graph) if one is not None)
+    if any(isolation_of(form, opener.isolate, isolation) for form in forms):
+        return
+    if any(isinstance(session, HasProcess) for session in sessions):
+        return
+    raise InputError(
+        "no engine here has a process of its own, and one without cannot be ended when it hangs",
+        where="--engine-timeout",
+        remedy="add --isolate, or leave it out",
+    )
 
 
 def make_post(
