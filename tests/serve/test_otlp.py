@@ -304,6 +304,27 @@ def test_an_engine_that_is_lost_and_comes_back_is_told(collector: Collector) -> 
     assert assert_nested(collector, root) == ["queue", "prefill", "decode"]
 
 
+@pytest.mark.parametrize(
+    ("headers", "kept"),
+    [
+        ({"traceparent": "x" * 600}, False),
+        ({"traceparent": "00-nonsense"}, False),
+        ({"traceparent": f"00-{TRACE}-{PARENT}-01", "tracestate": "a=" + "x" * 600}, True),
+        ({"traceparent": f"00-{TRACE}-{PARENT}-01", "tracestate": "NO PAIR,a=1,a=2"}, True),
+        ({"traceparent": f"00-{TRACE}-{PARENT}-01", "tracestate": ",".join(f"k{i}=1" for i in range(40))}, True),
+    ],
+)
+def test_headers_that_tell_no_trace_are_passed_over_without_a_word(
+    collector: Collector, headers: dict[str, str], kept: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    with live(null_model(), otlp_traces_endpoint=collector.url) as server:
+        assert server.http.post("/v1/completions", json=HELLO, headers=headers).status_code == 200
+    (root,) = collector.roots()
+    assert (root.trace_id.hex() == TRACE) is kept
+    assert (root.parent_span_id == b"") is not kept
+    assert not [record for record in caplog.records if record.levelname != "INFO"]
+
+
 def test_strangers_leave_no_trace(collector: Collector, tmp_path: Path) -> None:
     (tmp_path / "keys.toml").write_text('[[keys]]\nclient = "hmi"\nkey = "a secret of 16 characters"\n')
     with live(null_model(), keys=read_keys(tmp_path / "keys.toml"), otlp_traces_endpoint=collector.url) as server:

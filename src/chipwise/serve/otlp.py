@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -24,6 +25,8 @@ _UNNAMED = "unknown_service"
 _LAST_SEND_S = 3.0
 _ABORT_S = 1.0
 
+# They say for each request what is wrong with these headers, which is its client's matter: it gets a trace of its own.
+_OF_HEADERS = ("opentelemetry.trace.propagation.tracecontext", "opentelemetry.trace.span")
 _CONTEXT_HEADERS = ("traceparent", "tracestate")
 
 
@@ -51,6 +54,9 @@ class OtlpTracing:
             raise InputError(f"OpenTelemetry cannot be set up ({e})", remedy="see the OTEL_ variables") from e
         self._tracer = self._provider.get_tracer("chipwise", __version__)
         self._propagator = TraceContextTextMapPropagator()
+        for name in _OF_HEADERS:
+            if (logger := logging.getLogger(name)).level == logging.NOTSET:
+                logger.setLevel(logging.ERROR)
 
     def begin(self, operation: str, headers: Mapping[str, str]) -> Trace:
         """A request came."""
