@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 __all__ = [
     "BundleError",
     "ChipwiseError",
@@ -68,18 +70,30 @@ class RecordError(EngineError):
     """A record of a model's answers is damaged, or of other steps than those that are taken now."""
 
 
+Shortage = Literal["queue", "bodies", "board"]
+"""What a server is short of: places to wait in, memory for bodies that are being sent, or what its board can bear."""
+
+
 class OverloadedError(ChipwiseError):
     """The server has as many requests as it takes; a later try may succeed (HTTP 429).
 
     Attributes:
         retry_after_s: When to try again.
+        shortage: What there is too little of.
     """
 
     def __init__(
-        self, what: str, *, where: str | None = None, remedy: str | None = None, retry_after_s: int = 1
+        self,
+        what: str,
+        *,
+        where: str | None = None,
+        remedy: str | None = None,
+        retry_after_s: int = 1,
+        shortage: Shortage = "queue",
     ) -> None:
         super().__init__(what, where=where, remedy=remedy)
         self.retry_after_s = retry_after_s
+        self.shortage = shortage
 
 
 class DeadlineError(ChipwiseError):

@@ -9,14 +9,19 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metr
 from prometheus_client.core import CounterMetricFamily
 from prometheus_client.registry import Collector
 
+from chipwise.errors import Shortage
 from chipwise.serve.logits_check import NumericFault
 
 Outcome = Literal["stop", "length", "cancelled", "expired", "error", "rejected", "invalid"]
+
+Rejection = Literal[Shortage, "unavailable"]
+"""Why a request was not taken: what there was too little of, or that nothing was there to answer it."""
 
 FaultKind = Literal[NumericFault, "engine"]
 """What went wrong in a step: a kind of nonsense in its logits, or an error of the engine."""
 
 _FAULTS: tuple[FaultKind, ...] = (*get_args(NumericFault), "engine")
+_REJECTIONS: tuple[Rejection, ...] = (*get_args(Shortage), "unavailable")
 _OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 # From a fast desktop's step to a prompt of minutes on a small board.
 _STEP_BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
@@ -43,6 +48,10 @@ class Metrics:
             "chipwise_requests", "Requests that are over, by how they ended.", ["outcome"], registry=self._registry
         )
         self._outcomes = {outcome: requests.labels(outcome) for outcome in _OUTCOMES}
+        rejections = Counter(
+            "chipwise_rejections", "Requests that were not taken, by reason.", ["reason"], registry=self._registry
+        )
+        self._rejections = {reason: rejections.labels(reason) for reason in _REJECTIONS}
         faults = Counter("chipwise_faults", "Faults of an engine, by kind.", ["kind"], registry=self._registry)
         self._faults = {kind: faults.labels(kind) for kind in _FAULTS}
         self._prompt_tokens = self._counter("chipwise_prompt_tokens", "Prompt tokens fed to the model.")
@@ -90,6 +99,10 @@ class Metrics:
     def over(self, outcome: Outcome) -> None:
         """A request is over."""
         self._outcomes[outcome].inc()
+
+    def rejected(self, reason: Rejection) -> None:
+        """A request to any model was not taken."""
+        self._rejections[reason].inc()
 
     def prefilled(self, tokens: int, duration_s: float) -> None:
         """A prefill step ran."""

@@ -61,6 +61,7 @@ class WaitingRoom:
                 f"{priority.label} requests are turned away while the device protects itself",
                 remedy="try again later",
                 retry_after_s=_SHED_RETRY_S,
+                shortage="board",
             )
         waiting = self.count(priority)
         if waiting - free >= self._bounds[priority]:

@@ -6,10 +6,12 @@ import json
 import socket
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 
+from chipwise.engine.graph_session import TensorSpec
 from chipwise.serve.http import body as body_module
-from tests.serve.fakes import null_model, says
+from tests.serve.fakes import null_encoder, null_graph, null_model, says
 from tests.serve.live import Live, live
 
 LARGE = 400_000
@@ -40,6 +42,9 @@ def test_large_bodies_together_hold_no_more_than_they_may(server: Live) -> None:
     server.wait(lambda: held_bytes(server) > 600_000)
     refused = begin(server)
     assert refused.recv(1 << 16).startswith(b"HTTP/1.1 429")
+    assert server.metric('chipwise_requests_total{outcome="rejected"}') == 1
+    assert server.metric('chipwise_rejections_total{reason="bodies"}') == 1
+    assert server.metric('chipwise_rejections_total{reason="queue"}') == 0
     # Small ones are answered all the same.
     assert server.http.post("/v1/completions", json={"prompt": "a", "max_tokens": 1}).status_code == 200
     for link in links:
@@ -65,3 +70,15 @@ def test_the_refusal_says_when_to_come_back(server: Live) -> None:
     assert "large requests" in response.json()["error"]["message"]
     for link in links:
         link.close()
+
+
+def test_models_that_answer_in_one_run_count_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(body_module.BodyRoom.__init__, "__defaults__", (100_000,))
+    graph = null_graph(TensorSpec("x", (None,), np.dtype(np.float32)))
+    with live(null_model(next_token=says("ok")), encoder=null_encoder(), graph=graph) as server:
+        for number, kind in enumerate(("embeddings", "infer"), start=1):
+            assert server.http.post(f"/v1/{kind}", content=b" " * LARGE).status_code == 429
+            assert server.metric(f'chipwise_jobs_total{{kind="{kind}",outcome="rejected"}}') == 1
+            assert server.metric('chipwise_rejections_total{reason="bodies"}') == number
+        # They are no requests to the language model.
+        assert server.metric('chipwise_requests_total{outcome="rejected"}') == 0

@@ -132,6 +132,7 @@ def test_full_queue_is_told_at_once() -> None:
             assert isinstance(response, httpx.Response)
             assert response.status_code == 200
         assert server.metric('chipwise_requests_total{outcome="rejected"}') == 1
+        assert server.metric('chipwise_rejections_total{reason="queue"}') == 1
 
 
 def test_engine_fault_before_the_first_token_is_a_500() -> None:

@@ -11,7 +11,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from chipwise.errors import ChipwiseError, RequestError
+from chipwise.errors import ChipwiseError, OverloadedError, RequestError, UnavailableError
 from chipwise.serve.http.body import BodyRoom
 from chipwise.serve.http.chat import chat_route
 from chipwise.serve.http.completions import completions_route
@@ -26,6 +26,7 @@ from chipwise.serve.http.reload import RELOAD, reload_route
 from chipwise.serve.http.shared_memory import shared_memory_routes
 from chipwise.serve.http.site import Site
 from chipwise.serve.http.traced import Traced, trace_of
+from chipwise.serve.metrics import Rejection
 
 # What is said where a route has no model behind it, and how it gets one.
 _NO_LANGUAGE_MODEL = ("this server has no language model", "start it with the bundle of one")
@@ -39,12 +40,19 @@ def create_app(site: Site) -> Starlette:
     """OpenAI's API over what a site serves. Its workers are started and stopped by others."""
     # Models that answer in one run count their requests themselves.
     of_chat = {"/v1/chat/completions", "/v1/completions"}
+    of_models = {*of_chat, "/v1/embeddings", "/v1/infer"}
 
     async def on_chipwise_error(request: Request, error: Exception) -> Response:
         if not isinstance(error, ChipwiseError):
             raise error
-        if isinstance(error, RequestError) and request.method == "POST" and request.url.path in of_chat:
-            site.metrics.over("invalid")
+        reason = _rejection(error) if request.url.path in of_models else None
+        if reason is not None:
+            site.metrics.rejected(reason)
+        if request.method == "POST" and request.url.path in of_chat:
+            if isinstance(error, RequestError):
+                site.metrics.over("invalid")
+            elif reason is not None:
+                site.metrics.over("rejected")
         if (trace := trace_of(request)) is not None:
             trace.failed(error)
         return error_response(error)
@@ -70,6 +78,13 @@ def create_app(site: Site) -> Starlette:
     # A client of an API does not follow a redirect, it wants to know that the path is wrong.
     app.router.redirect_slashes = False
     return app
+
+
+def _rejection(error: ChipwiseError) -> Rejection | None:
+    """Why a request was not taken; None if it was."""
+    if isinstance(error, OverloadedError):
+        return error.shortage
+    return "unavailable" if isinstance(error, UnavailableError) else None
 
 
 def _answering(site: Site) -> Iterator[Route]:

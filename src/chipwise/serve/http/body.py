@@ -41,6 +41,7 @@ class BodyRoom:
                 f"large requests that are still being sent hold the {self._most_bytes} bytes that they may",
                 remedy="send it again later",
                 retry_after_s=_RETRY_S,
+                shortage="bodies",
             )
         self.held_bytes += n_bytes
 

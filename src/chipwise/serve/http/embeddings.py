@@ -17,7 +17,6 @@ from starlette.routing import Route
 
 from chipwise.engine.text_encoder import TextEncoder, Vectors
 from chipwise.errors import ChipwiseError, EngineError, RequestError
-from chipwise.serve.http.body import read_body
 from chipwise.serve.http.errors import wrong_model
 from chipwise.serve.http.fields import read_form
 from chipwise.serve.http.single_shot import SingleShot
@@ -100,7 +99,7 @@ def embeddings_route(service: Embeddings) -> Route:
 
     async def embeddings(request: Request) -> JSONResponse:
         arrived_s = service.shot.clock()
-        body = await read_body(request, settings.max_body_bytes, settings.body_timeout_s)
+        body = await service.shot.body(request, settings.max_body_bytes, settings.body_timeout_s)
         try:
             fields = read_form(EmbeddingFields, body)
             if fields.model is not None and fields.model != model.name:

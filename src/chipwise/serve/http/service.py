@@ -255,7 +255,6 @@ class Service:
         except (OverloadedError, UnavailableError) as e:
             # There was room for some of the choices only.
             give_up()
-            self.metrics.over("rejected")
             if asked.trace is not None:
                 asked.trace.refused(len(forms) - len(tickets), e)
             raise

@@ -14,6 +14,7 @@ from starlette.requests import Request as HttpRequest
 
 from chipwise.errors import ChipwiseError, DeadlineError, OverloadedError, RequestError, UnavailableError
 from chipwise.serve.events import Failure
+from chipwise.serve.http.body import read_body
 from chipwise.serve.job_metrics import JobEnd, JobMetrics
 from chipwise.serve.pipeline.job import Outcome
 from chipwise.serve.pipeline.pipeline import Pipeline
@@ -36,6 +37,14 @@ class SingleShot:
     metrics: JobMetrics
     clock: Callable[[], float]
     timeout_s: float | None = None
+
+    async def body(self, request: HttpRequest, max_bytes: int, timeout_s: float) -> bytes:
+        """The body of a request, which is counted as rejected if there is no memory for it; see ``read_body``."""
+        try:
+            return await read_body(request, max_bytes, timeout_s)
+        except OverloadedError:
+            self.metrics.over(self.kind, "rejected")
+            raise
 
     async def answer(
         self, request: HttpRequest, value: Any, deadline_ms: int | None = None, *, arrived_s: float | None = None
