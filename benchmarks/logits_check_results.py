@@ -14,14 +14,18 @@ class CheckRow:
         vocab: Logits a row.
         rows: Requests that decode together.
         step_s: A step, the median.
-        check_s: The check of its logits, the median.
-        share: The second over the first.
+        choice_s: Finding the likeliest tokens alone, the median.
+        both_s: Finding them and checking the logits, the median.
+        check_s: What the check adds: the second less the first.
+        share: That over a step.
     """
 
     bundle: str
     vocab: int
     rows: int
     step_s: float
+    choice_s: float
+    both_s: float
     check_s: float
     share: float
 
@@ -45,12 +49,15 @@ def logits_check(result: LogitsCheckCost) -> list[str]:
     return [
         "## Cost of looking for numeric faults\n",
         f"`python -m benchmarks.logits_check BUNDLE...`, {result.date}. Every step's logits are checked for NaN, "
-        f"infinity, all zero and all equal. Medians of {result.steps} decode steps with {result.threads} thread(s), "
-        f"each followed by its check. {result.cpu}, load average {result.load_average:.1f}.\n",
-        "| bundle | logits a row | rows | step | check | share |",
-        "|---|---|---|---|---|---|",
+        "infinity, all zero and all equal, in the look that finds the likeliest tokens. Medians of "
+        f"{result.steps} decode steps with {result.threads} thread(s), each followed by that look or, in turns, by one "
+        "for the likeliest tokens alone, which every choice needs; the check is what it takes longer. "
+        f"{result.cpu}, load average {result.load_average:.1f}.\n",
+        "| bundle | logits a row | rows | step | likeliest alone | with the check | check | share |",
+        "|---|---|---|---|---|---|---|---|",
         *(
-            f"| {row.bundle} | {row.vocab} | {row.rows} | {row.step_s * 1e3:.2f} ms | {row.check_s * 1e6:.0f} us "
+            f"| {row.bundle} | {row.vocab} | {row.rows} | {row.step_s * 1e3:.2f} ms | {row.choice_s * 1e6:.1f} us "
+            f"| {row.both_s * 1e6:.1f} us | {row.check_s * 1e6:.1f} us "
             f"| {row.share:.2%} |"
             for row in result.rows
         ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -15,6 +16,7 @@ from chipwise.engine.null import NullOptions, NullSession, VirtualClock
 from chipwise.errors import BundleError, EngineError
 from chipwise.serve.breaker import Breaker, BreakerRules
 from chipwise.serve.events import Event, Failure, Finish, Piece
+from chipwise.serve.grammar import Grammar, Grammars
 from chipwise.serve.late_session import LateSession
 from chipwise.serve.metrics import Metrics
 from chipwise.serve.request import Request
@@ -24,7 +26,7 @@ from chipwise.serve.sampling import SamplingParams
 from chipwise.serve.scheduler import Scheduler
 from chipwise.serve.ticket import Ticket
 from chipwise.serve.vocabulary import Vocabulary
-from tests.serve.fakes import VOCAB, alone, null_model, text_of
+from tests.serve.fakes import EOS, VOCAB, alone, byte_tokenizer, null_model, text_of
 from tests.serve.live import live
 
 
@@ -54,11 +56,12 @@ class Pair:
         self.fallback.adopt(ticket)
         return True
 
-    def ask(self, prompt: str, max_tokens: int = 12, **sampling) -> Ticket:
+    def ask(self, prompt: str, max_tokens: int = 12, grammar: Grammar | None = None, **sampling) -> Ticket:
         events: list[Event] = []
         params = SamplingParams(**{"temperature": 0.0, **sampling})
         tokens = np.array(list(prompt.encode()), np.int64)
-        ticket = self.runner.submit(Request(prompt, tokens, max_tokens, params, (), self.clock()), events.append)
+        request = Request(prompt, tokens, max_tokens, params, (), self.clock(), grammar=grammar)
+        ticket = self.runner.submit(request, events.append)
         self.events[ticket] = events
         return ticket
 
@@ -120,6 +123,30 @@ def test_only_the_faulty_row_leaves() -> None:
     pair.run()
     assert [pair.text(ticket) for ticket in asked] == [expected(f"{i}\n") for i in range(3)]
     assert pair.rescue.n_taken == 1
+
+
+def test_infinity_of_the_model_is_told_from_that_of_a_grammar() -> None:
+    grammars = Grammars(Vocabulary(byte_tokenizer()), VOCAB, (EOS,))
+    grammar = grammars.of_schema({"type": "array", "items": {"enum": [1234, 5678]}, "minItems": 4, "maxItems": 4}, "")
+    texts = []
+    for spoiled in (None, 6):
+        pair = Pair()
+        real: Callable = pair.session.step
+
+        def poison(batch, pair=pair, real=real, spoiled=spoiled):
+            step, output = pair.session.steps, real(batch)
+            if step == spoiled:
+                # A letter, which the grammar leaves out by the same number.
+                output.logits[0, ord("a")] = -np.inf
+            return output
+
+        pair.session.step = poison  # type: ignore[method-assign]
+        ticket = pair.ask("hello\n", 200, grammar=grammar)
+        pair.run()
+        texts.append(pair.text(ticket))
+        assert pair.faults("infinite") == pair.rescue.n_taken == (spoiled is not None)
+    assert texts[0] == texts[1]
+    assert len(json.loads(texts[0])) == 4
 
 
 def test_a_sampled_answer_draws_on_as_if_nothing_had_been() -> None:

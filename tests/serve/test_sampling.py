@@ -183,6 +183,18 @@ def test_logits_are_left_as_they_are(logits: np.ndarray) -> None:
     np.testing.assert_array_equal(logits, copy)
 
 
+@given(LOGITS, st.floats(0.0, 2.0), st.floats(0.05, 1.0), st.integers(0, 100), st.booleans())
+def test_who_knows_the_likeliest_token_gets_the_same_choice(
+    logits: np.ndarray, temperature: float, top_p: float, seed: int, grammar: bool
+) -> None:
+    allowed = np.random.default_rng(seed).random(len(logits)) < 0.5 if grammar else None
+    if allowed is not None:
+        allowed[seed % len(logits)] = True
+    params, sampler = SamplingParams(temperature, top_p, seed), Sampler(len(logits))
+    wanted = sampler.sample(logits, params, params.generator(), allowed)
+    assert sampler.sample(logits, params, params.generator(), allowed, best=int(logits.argmax())) == wanted
+
+
 @given(LOGITS, st.floats(0.0, 2.0), st.floats(0.05, 1.0), st.integers(0, 100))
 def test_tokens_that_are_not_allowed_count_as_impossible(
     logits: np.ndarray, temperature: float, top_p: float, seed: int

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -34,7 +34,7 @@ class Chooser:
         self._metrics = metrics
         self._clock = clock
 
-    def choose(self, ticket: Ticket, logits: Rows, draft: Draft) -> Finish | Failure | None:
+    def choose(self, ticket: Ticket, logits: Rows, best: Sequence[int], draft: Draft) -> Finish | Failure | None:
         """Choose a request's next token, and the one after as long as its draft guessed right.
 
         Each token is chosen as if nothing had been guessed: from the model's logits behind all tokens before, under the
@@ -43,29 +43,31 @@ class Chooser:
 
         Args:
             ticket: The request.
-            logits: float32 ``[1 + len(draft), vocab]``: behind its last token and behind each guessed one.
+            logits: float32 ``[1 + len(draft), vocab]``: behind its last token and behind each guessed one. They were
+                checked.
+            best: Their likeliest tokens.
             draft: What was guessed, mostly nothing.
 
         Returns:
             How the request ends, if it does.
         """
         right = 0
-        end = self._choose_one(ticket, logits[0])
+        end = self._choose_one(ticket, logits[0], best[0])
         while end is None and right < len(draft) and self._scheduler.confirm(ticket.sequence, draft.tokens[right]):
             right += 1
-            end = self._choose_one(ticket, logits[right])
+            end = self._choose_one(ticket, logits[right], best[right])
         if draft:
             # Where the answer ended nothing was compared.
             self._scheduler.checked(ticket.sequence, draft if end is None else draft.first(right), right)
         return end
 
-    def _choose_one(self, ticket: Ticket, logits: npt.NDArray[np.float32]) -> Finish | Failure | None:
+    def _choose_one(self, ticket: Ticket, logits: Rows, best: int) -> Finish | Failure | None:
         """Choose a token and send its text; how the request ends, if it does."""
         request, answer = ticket.sequence.request, ticket.answer
         n_top, constraint = request.sampling.logprobs, ticket.constraint
         try:
             allowed = None if constraint is None else constraint.allowed()
-            token = self._sampler.sample(logits, request.sampling, ticket.chance, allowed)
+            token = self._sampler.sample(logits, request.sampling, ticket.chance, allowed, best=best)
             if constraint is not None:
                 constraint.advance(token)
         except EngineError as e:

@@ -31,47 +31,51 @@ WORDS: Mapping[NumericFault, str] = {
 """What is wrong, to be put behind "the model's logits"."""
 
 
-# Below this OpenBLAS, which numpy multiplies with, takes no second thread.
-_FEW = 8192
+def check_logits(
+    logits: npt.NDArray[np.float32], used: npt.NDArray[np.int64] | None = None
+) -> tuple[list[int], dict[int, NumericFault]]:
+    """Find each row's likeliest token, and the rows that cannot be a model's logits.
 
-
-def faulty_rows(logits: npt.NDArray[np.float32]) -> dict[int, NumericFault]:
-    """The rows that cannot be a model's logits, and what is wrong with each; empty if all can.
-
-    Sound logits are read once: NaN and infinity come through a sum, and two that differ are not all equal. What does
-    not pass that look gets a second one.
-
-    Args:
-        logits: float32 ``[rows, vocab]``.
-    """
-    item, last = logits.item, logits.shape[1] - 1
-    if math.isfinite(_total(logits)) and all(item(row, 0) != item(row, last) for row in range(len(logits))):
-        return {}
-    pairs = zip(logits.max(axis=1).tolist(), logits.min(axis=1).tolist(), strict=True)
-    kinds = [_kind(highest, lowest, logits.shape[1]) for highest, lowest in pairs]
-    return {row: kind for row, kind in enumerate(kinds) if kind is not None}
-
-
-def faulty_sequences(logits: npt.NDArray[np.float32], used: npt.NDArray[np.int64] | None) -> dict[int, NumericFault]:
-    """The same for a step with the logits of several tokens a sequence: one bad row spoils its sequence.
+    One look serves both, as a choice reads the whole row for its largest logit anyway. Of sound rows the largest and
+    the smallest logit have a difference above 0 that is finite. NaN comes out of argmax and argmin, infinity is the
+    largest or the smallest, and where all are equal there is no difference.
 
     Args:
-        logits: float32 ``[rows, vocab]``, or ``[rows, n, vocab]``.
+        logits: float32 ``[rows, vocab]``; or ``[rows, n, vocab]``, where one bad token spoils its row.
         used: How many tokens of each row are not padding, int64 ``[rows]``; None if there is one each.
+
+    Returns:
+        The ids of the likeliest tokens, of equal ones the lowest, behind each token of each row, padding included; the
+        faulty rows with what is wrong with each, empty if there are none.
     """
-    if used is None:
-        return faulty_rows(logits)
-    found = {row: faulty_rows(logits[row, :count]) for row, count in enumerate(used.tolist())}
-    return {row: next(iter(kinds.values())) for row, kinds in found.items() if kinds}
+    if used is not None:
+        logits = logits.reshape(-1, logits.shape[-1])
+    # After a step the caches hold none of this code, and fetching it takes longer than reading the numbers: hence all
+    # rows in one call, and the plainest code for the row that decodes alone.
+    best: list[int] = logits.argmax(1).tolist()
+    worst: list[int] = logits.argmin(1).tolist()
+    if len(best) == 1 and 0.0 < logits.item(best[0]) - logits.item(worst[0]) < 1e39:  # no float32s are so far apart
+        return best, {}
+    item = logits.item
+    for row, token in enumerate(best):
+        if not 0.0 < item(row, token) - item(row, worst[row]) < 1e39:
+            return best, _faults(logits, best, worst, used)
+    return best, {}
 
 
-def _total(logits: npt.NDArray[np.float32]) -> float:
-    """A sum that NaN and infinity come through. It may overflow where no logit is infinite."""
-    # Neither warns of anything. A product is called quickest; on many numbers it would wake numpy's threads, which
-    # the engine's then wait for, and a sum by einsum is as fast.
-    if logits.size <= _FEW:
-        return float(np.vdot(logits, logits))
-    return float(np.einsum("ij->", logits))
+def _faults(
+    logits: npt.NDArray[np.float32], best: list[int], worst: list[int], used: npt.NDArray[np.int64] | None
+) -> dict[int, NumericFault]:
+    """The faulty rows, told from the largest and the smallest logit behind each token."""
+    each = 1 if used is None else len(best) // len(used)
+    found: dict[int, NumericFault] = {}
+    for at, (highest, lowest) in enumerate(zip(best, worst, strict=True)):
+        row, token = divmod(at, each)
+        if used is None or token < used[row]:
+            kind = _kind(logits.item(at, highest), logits.item(at, lowest), logits.shape[1])
+            if kind is not None:
+                found.setdefault(row, kind)
+    return found
 
 
 def _kind(highest: float, lowest: float, vocab: int) -> NumericFault | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Sequence as Several
 
 import numpy as np
@@ -18,7 +18,7 @@ from chipwise.serve.chooser import Chooser
 from chipwise.serve.ends import End, nobody, not_again, outcome, too_late, trace_end
 from chipwise.serve.events import Failure, Finish, Outbox
 from chipwise.serve.limits import Limits
-from chipwise.serve.logits_check import SYMPTOMS, WORDS, faulty_sequences
+from chipwise.serve.logits_check import SYMPTOMS, WORDS, NumericFault, check_logits
 from chipwise.serve.metrics import Metrics
 from chipwise.serve.replay import Replay
 from chipwise.serve.request import Request
@@ -184,7 +184,8 @@ class Runner:
             self._metrics.prefilled(step.batch.new_tokens, duration_s)
         else:
             self._metrics.decoded(step.batch.rows, duration_s)
-        faults = self._faults(step, logits)
+        best, kinds = check_logits(logits, step.batch.used)
+        faults = self._faults(step, kinds) if kinds else {}
         self._failures = self._failures + 1 if len(faults) == step.batch.rows else 0
         with self._lock:
             moves = self._scheduler.advance(step, duration_s)
@@ -192,18 +193,15 @@ class Runner:
         if step.chooses:
             sound = [(row, ticket) for row, ticket in enumerate(tickets) if row not in faults]
             ends = [
-                (ticket, self._chooser.choose(ticket, step.logits(logits, row), step.draft(row)))
+                (ticket, self._chooser.choose(ticket, step.logits(logits, row), step.best(best, row), step.draft(row)))
                 for row, ticket in sound
             ]
             moves += self._end([(ticket, end) for ticket, end in ends if end is not None])
         moves += self._lose([(tickets[row], error) for row, error in faults.items()])
         self._move(moves)
 
-    def _faults(self, step: Step, logits: npt.NDArray[np.float32]) -> dict[int, EngineError]:
-        """The rows that hold no logits, and what to say of them. Nobody takes over what their slots hold."""
-        kinds = faulty_sequences(logits, step.batch.used)
-        if not kinds:
-            return {}
+    def _faults(self, step: Step, kinds: Mapping[int, NumericFault]) -> dict[int, EngineError]:
+        """What to say of the rows that hold no logits. Nobody takes over what their slots hold."""
         with self._lock:
             self._scheduler.spoiled([step.sequences[row] for row in kinds])
         for row, kind in kinds.items():

@@ -78,6 +78,8 @@ class Sampler:
         params: SamplingParams,
         chance: np.random.Generator,
         allowed: npt.NDArray[np.bool_] | None = None,
+        *,
+        best: int | None = None,
     ) -> int:
         """The next token's id. Of equal logits, the lower id counts as the likelier.
 
@@ -86,23 +88,23 @@ class Sampler:
             params: What the request asks for.
             chance: The request's generator; one number is drawn unless the choice is greedy.
             allowed: The tokens to choose from, bool ``[vocab]``; the others count as impossible. None for all.
+            best: The likeliest token of all, if these logits were checked; None looks for it.
 
         Raises:
             EngineError: The logits hold NaN, or nothing but infinities, of all tokens or of those allowed.
         """
-        best = int(logits.argmax())
-        peak = float(logits[best])  # argmax stops at the first NaN
-        if not math.isfinite(peak):
-            raise EngineError(f"the model's logits hold {peak}")
+        if best is None:
+            best = int(logits.argmax())
+            if not math.isfinite(logits[best]):  # argmax stops at the first NaN
+                raise EngineError(f"the model's logits hold {float(logits[best])}")
         if allowed is not None and not (params.greedy and allowed[best]):
             logits = self._mask(logits, allowed)
             best = int(logits.argmax())
-            peak = float(logits[best])
-            if not math.isfinite(peak):
+            if not math.isfinite(logits[best]):
                 raise EngineError("none of the tokens that the grammar allows is possible to the model")
         if params.greedy:
             return best
-        self._weigh(logits, peak, params.temperature)
+        self._weigh(logits, float(logits[best]), params.temperature)
         draw = float(chance.random())
         return self._draw(draw) if params.top_p >= 1.0 else self._draw_nucleus(logits, draw, params.top_p)
 

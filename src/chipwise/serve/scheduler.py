@@ -55,6 +55,13 @@ class Step:
         """A row's part of the logits that the session gave for the batch, float32 ``[1 + len(draft), vocab]``."""
         return logits[row, : 1 + len(self.drafts[row])] if self.drafts else logits[row : row + 1]
 
+    def best(self, best: list[int], row: int) -> list[int]:
+        """A row's part of the likeliest tokens behind all tokens of the batch: ``1 + len(draft)`` ids."""
+        if not self.drafts:
+            return best[row : row + 1]
+        start = row * self.batch.new_tokens
+        return best[start : start + 1 + len(self.drafts[row])]
+
 
 @dataclass(frozen=True)
 class SchedulerRules:
