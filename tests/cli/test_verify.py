@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 from chipwise.bundle import bundle
+from chipwise.bundle.variants import add_variant
 from chipwise.cli.main import main
 from chipwise.errors import OutputError
 from chipwise.report.report import Report
 from chipwise.verify.reference import verify_beside
 from chipwise.verify.suite import read_suite
+from tests.bundle.test_variants import verdicts
 from tests.cli.tiny import TinyEngine, built, write_suite
 from tests.verify.chat_server import says, served
 from tests.verify.semantic.test_embedder import graph, tokenizer
@@ -68,6 +70,43 @@ def test_beside_a_reference(
     assert "must be 0" in out
     assert [session.n_slots for session in engine.sessions] == [3, 3]
     assert all(session.closed for session in engine.sessions)
+
+
+@pytest.fixture
+def two_forms(tmp_path: Path) -> Path:
+    """A bundle whose variant is damaged beyond what a gate lets pass."""
+    bundle, other = built(tmp_path / "b"), built(tmp_path / "cool", noise=0.5, verdicts=verdicts())
+    add_variant(bundle, other, "cool")
+    return bundle
+
+
+def test_a_variant_is_judged_as_the_bundle_it_was_made_of(
+    two_forms: Path, tmp_path: Path, suite: Path, engine: TinyEngine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reference, reports = built(tmp_path / "r", four_bits=False, noise=1e-4), []
+    for judged in ([two_forms], [two_forms, "--variant", "cool"], [tmp_path / "cool"]):
+        engine.sessions.clear()
+        code = run(*judged, "--suite", suite, "--reference", reference, "--no-cache", *MEASURED, "--json")
+        reports.append((code, Report.from_json(capsys.readouterr().out.encode(), where="stdout")))
+        assert all(session.closed for session in engine.sessions)
+    (main_code, main), (code, variant), (alone_code, alone) = reports
+    assert (main_code, code, alone_code) == (0, 1, 1)
+    assert (main.provenance["bundle"], variant.provenance["bundle"]) == ("tiny", "tiny:cool")
+    assert variant.title.startswith("tiny:cool, suite ")
+    assert variant.verdicts == alone.verdicts != main.verdicts
+
+
+def test_a_variant_may_be_held_against_the_form_beside_it(
+    two_forms: Path, suite: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(two_forms, "--variant", "cool", "--suite", suite, "--reference", two_forms, *MEASURED) == 1
+    assert "FAIL  KL divergence" in capsys.readouterr().out
+
+
+def test_a_variant_that_is_not_there(two_forms: Path, suite: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for place, known in ((two_forms, "it has cool"), (two_forms.parent / "cool", "it has none")):
+        assert run(place, "--variant", "warm", "--suite", suite) == 2
+        assert capsys.readouterr().err == f"error: {place}: it has no variant 'warm'; {known}\n"
 
 
 def test_the_references_answers_are_kept(
@@ -332,6 +371,7 @@ def test_a_server_is_judged_by_its_url(
         (("b", "--model", "m"), "belong to --url"),
         (("--url", "http://x", "--reference", "b"), "no logits to compare"),
         (("--url", "x"), "'x' is no URL"),
+        (("--url", "http://x", "--variant", "cool"), "a server's model has no variants"),
         (("b", "--embeddings", "m"), "--embeddings compares with a reference"),
     ],
 )

@@ -10,6 +10,7 @@ from typing import Any
 from chipwise.bundle import BundleWriter, EngineSpec, Manifest, ModelInfo, TensorEntry, record_self_test
 from chipwise.engine import Session
 from chipwise.model.scheme import FLOAT32
+from chipwise.report.verdict import Verdict
 from chipwise.verify.generate import Prompt, generate
 from tests.bundle.fakes import INT4
 from tests.verify.fakes import EOS, VOCAB, TinySession, prompts_of
@@ -41,6 +42,7 @@ def built(
     context: int = 64,
     four_bits: bool = True,
     documents: Mapping[str, bytes] | None = None,
+    verdicts: tuple[Verdict, ...] = (),
     **options: Any,
 ) -> Path:
     """A bundle of a tiny session; options are those of the session."""
@@ -56,7 +58,7 @@ def built(
         entry = TensorEntry(INT4 if four_bits else FLOAT32, "decoder", 0, 64)
         info = ModelInfo({"vocab_size": VOCAB, "max_positions": context}, "gguf", "Tiny")
         spec = EngineSpec("tiny", options)
-        return writer.commit(Manifest("tiny", "host", spec, info, test, tensors={"w": entry}))
+        return writer.commit(Manifest("tiny", "host", spec, info, test, tensors={"w": entry}, verdicts=verdicts))
 
 
 def write_suite(path: Path) -> Path:

@@ -78,6 +78,17 @@ class Bundle:
             for name, variant in manifest.variants.items()
         }
 
+    def variant(self, name: str) -> Bundle:
+        """One of the other forms of the model.
+
+        Raises:
+            InputError: It has none of that name.
+        """
+        if name not in self.variants:
+            known = f"it has {', '.join(self.variants)}" if self.variants else "it has none"
+            raise InputError(f"it has no variant {name!r}", where=str(self.path), remedy=known)
+        return self.variants[name]
+
     def same_content(self, other: Bundle) -> bool:
         """Whether another bundle holds the same files for the same engine: nothing could tell the two apart."""
         return (self.manifest.files, self.manifest.engine) == (other.manifest.files, other.manifest.engine)

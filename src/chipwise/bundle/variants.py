@@ -79,11 +79,8 @@ def remove_variant(path: Path, name: str) -> Bundle:
         OutputError: The disk does not take it. The bundle is as it was.
     """
     bundle = open_bundle(path)
-    known = bundle.manifest.variants
-    if name not in known:
-        remedy = f"it has {', '.join(known)}" if known else "it has none"
-        raise InputError(f"it has no variant {name!r}", where=str(path), remedy=remedy)
-    left = {other: variant for other, variant in known.items() if other != name}
+    bundle.variant(name)
+    left = {other: variant for other, variant in bundle.manifest.variants.items() if other != name}
     documents = {
         document: entry
         for document, entry in bundle.manifest.documents.items()

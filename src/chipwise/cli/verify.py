@@ -47,6 +47,7 @@ _JSON, _HTML = "report.json", "report.html"
 
 @click.command()
 @click.argument("bundle", required=False, type=click.Path(path_type=Path))
+@click.option("--variant", metavar="NAME", help="Variant in BUNDLE to judge.  [default: the form it was built as]")
 @click.option("--url", help="Judge an OpenAI-compatible server instead, e.g. http://localhost:8000/v1.")
 @click.option("--model", help="The model's name at --url.  [default: the first it lists]")
 @click.option("--reference-url", help="A second server to compare --url with; it may be the same with another model.")
@@ -77,6 +78,7 @@ _JSON, _HTML = "report.json", "report.html"
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 def verify(
     bundle: Path | None,
+    variant: str | None,
     url: str | None,
     model: str | None,
     reference_url: str | None,
@@ -97,10 +99,7 @@ def verify(
     With a reference the two are compared token by token; without, the answers are scored alone. The reference's
     answers are kept by content in CHIPWISE_CACHE, by default the user's cache folder, and read from there next time.
     """
-    if (bundle is None) == (url is None):
-        raise InputError("one of BUNDLE and --url is judged", remedy="give either")
-    if url is None and (model or reference_url or reference_model):
-        raise InputError("--model and --reference-url belong to --url", remedy="give --url, or leave them out")
+    _refuse_mixed(bundle, variant, url, model or reference_url or reference_model)
     if embeddings and not (reference or reference_url):
         raise InputError("--embeddings compares with a reference", remedy="give --reference or --reference-url")
     if attribute and not reference:
@@ -123,9 +122,8 @@ def verify(
         report = server_report(suite, server, own, embeddings)
     else:
         store = None if no_cache else ReferenceStore.of_user()
-        report = _bundle_report(
-            suite, bundle, reference, own, embeddings, slots, threads, store, attribute=attribute
-        )  # fmt: skip
+        ours = open_bundle(bundle) if variant is None else open_bundle(bundle).variant(variant)
+        report = _bundle_report(suite, ours, reference, own, embeddings, slots, threads, store, attribute=attribute)
     if output:
         _write(output, {_JSON: report.to_json(), _HTML: render_html(report)})
     if as_json:
@@ -137,9 +135,19 @@ def verify(
         raise GateFailedError(headline(report).rstrip("."), remedy=_where_to_look(output))
 
 
+def _refuse_mixed(bundle: Path | None, variant: str | None, url: str | None, of_server: str | None) -> None:
+    """Refuse options of a bundle for a server, and of a server for a bundle."""
+    if (bundle is None) == (url is None):
+        raise InputError("one of BUNDLE and --url is judged", remedy="give either")
+    if bundle is None and variant is not None:
+        raise InputError("a server's model has no variants", where="--variant", remedy="leave it out, or give BUNDLE")
+    if url is None and of_server:
+        raise InputError("--model and --reference-url belong to --url", remedy="give --url, or leave them out")
+
+
 def _bundle_report(
     suite: Suite,
-    bundle: Path,
+    ours: Bundle,
     reference: Path | None,
     overrides: Mapping[str, float],
     embeddings: Path | None,
@@ -149,7 +157,7 @@ def _bundle_report(
     *,
     attribute: bool,
 ) -> Report:
-    ours, theirs = open_bundle(bundle), open_bundle(reference) if reference else None
+    theirs = open_bundle(reference) if reference else None
     if theirs and ours.same_content(theirs):
         raise InputError(
             "the reference is of the same content as the bundle: nothing could differ",
