@@ -84,10 +84,12 @@ class AgentTraces:
         return statistics.median(one / two for one, two in zip(own.rates(kind), other.rates(kind), strict=True))
 
     def same(self, kind: str) -> tuple[int, int]:
-        """How many answers of the first round are the same with and without guesses, and how many there are."""
+        """How many answers are the same with and without guesses, and how many there are."""
+        ours = [server.rounds for server in self.servers if server.name in (GUESSED, PLAIN)]
         pairs = [
             (one.text, two.text)
-            for one, two in zip(*(s.rounds[0] for s in self.servers if s.name in (GUESSED, PLAIN)), strict=True)
+            for guessed, plain in zip(*ours, strict=True)
+            for one, two in zip(guessed, plain, strict=True)
             if one.kind == kind
         ]
         return sum(one == two for one, two in pairs), len(pairs)
@@ -125,7 +127,7 @@ def agent_traces(result: AgentTraces) -> list[str]:
         "",
         f"Goal for calls and logs: {GOAL} of the peer. The same text with and without guesses: "
         + ", ".join(f"{KINDS[kind]} {result.same(kind)[0]} of {result.same(kind)[1]}" for kind in KINDS)
-        + "; where they differ, two tokens were nearly equal (docs/adr/0020-speculation.md).\n",
+        + " (goal: all).\n",
         *(f"{missing.title} is not in the tables: {missing.reason}.\n" for missing in result.missing),
         *([f"llama.cpp's server: {result.peer_version}.\n"] if result.peer_version else []),
     ]

@@ -32,10 +32,10 @@ def test_the_page_says_how_much_faster_and_how_often_the_same() -> None:
     assert servers[1].rates("tool_calls") == [5.0, 5.0]
     assert result.ratio("prose", PLAIN) == pytest.approx(2.0)
     assert result.ratio("prose", "absent") is None
-    assert result.same("prose") == (1, 1)
+    assert result.same("prose") == (2, 2)
     page = "\n".join(agent_traces(result))
     assert "| llama_server | 3.00 | 3.00 | 3.00 |" in page
-    assert "prose 1 of 1" in page
+    assert "prose 2 of 2" in page
 
 
 def test_every_kind_is_asked_and_rounds_differ() -> None:

@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import ctypes
+import mmap
+
 import numpy as np
+import psutil
 import pytest
 
-from chipwise.engine.kv_pool import KvPool
+from chipwise.engine.kv_pool import KvPool, Place
 from chipwise.errors import EngineError, InputError
 
 
@@ -80,3 +84,80 @@ def test_kv_of_another_model_is_refused(shape: tuple[int, ...]) -> None:
         pool.write(0, np.zeros((2, 2, 2, 5, 4)))
     with pytest.raises(EngineError):
         pool.read(3, 1)
+
+
+def _repeating() -> KvPool:
+    return KvPool(layers=2, n_slots=3, kv_heads=2, max_context=5, head_dim=4, repeats=4)
+
+
+def _at(place: Place) -> np.ndarray:
+    count = int(np.prod(place.shape))
+    return np.ctypeslib.as_array((ctypes.c_float * count).from_address(place.address)).reshape(place.shape)
+
+
+def test_a_slot_is_shown_several_times_as_the_same_memory() -> None:
+    pool = _repeating()
+    assert (pool.repeats, pool.capacity * 2 * 4 * 4 % mmap.PAGESIZE) == (4, 0)
+    for layer in range(2):
+        for part in ("key", "value"):
+            view = pool.view(layer, part, 0, 3)
+            view[:] = np.random.default_rng(layer + len(part)).standard_normal(view.shape)
+    for slot in (2, 0, 1):
+        pool.repeat(slot)
+        for layer in range(2):
+            for part in ("key", "value"):
+                rows, own = _at(pool.repeated(layer, part, 4)), pool.view(layer, part, slot, 1)
+                assert (rows == own).all()
+                rows[3, 1, 2] = slot
+                assert (own[0, 1, 2] == slot).all()
+                assert (rows[0, 1, 2] == slot).all()
+    assert (pool.view(0, "key", 0, 3)[:, 1, 2] == np.array([[0], [1], [2]])).all()
+    pool.move(1, 0, 3)
+    pool.repeat(0)
+    assert (_at(pool.repeated(0, "key", 2))[1, 1, 2] == 1).all()
+    pool.close()
+
+
+def test_places_are_where_the_views_are() -> None:
+    for pool in (_pool(), _repeating()):
+        place = pool.place(1, "value", 1, 2)
+        assert place.shape == (2, 2, pool.capacity, 4)
+        assert place.address == pool.view(1, "value", 1, 2).ctypes.data
+
+
+def test_what_cannot_be_shown_several_times() -> None:
+    pool = _repeating()
+    with pytest.raises(EngineError, match="no slot is shown"):
+        pool.repeated(0, "key", 2)
+    with pytest.raises(EngineError, match="there are 3 slots"):
+        pool.repeat(3)
+    with pytest.raises(EngineError, match="cannot be shown more than once"):
+        _pool().repeat(0)
+
+
+def test_without_shared_memory_a_pool_is_a_plain_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuses(*_: object) -> int:
+        raise PermissionError("no")
+
+    monkeypatch.setattr("os.memfd_create", refuses)
+    pool = _repeating()
+    assert (pool.repeats, pool.capacity) == (1, 5)
+    pool.view(0, "key", 0, 1)[:] = 1
+
+
+def test_a_repeating_pool_gives_its_memory_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    process = psutil.Process()
+    files, maps = process.num_fds(), len(process.memory_maps(grouped=False))
+    for _ in range(20):
+        pool = _repeating()
+        pool.view(0, "key", 0, 3)[:] = 1
+        pool.repeat(1)
+        pool.close()
+    assert process.num_fds() == files
+    assert len(process.memory_maps(grouped=False)) < maps + 20
+
+
+def test_a_repeating_pool_larger_than_memory_is_refused_in_one_line() -> None:
+    for tokens in (1 << 20, 1 << 50):
+        with pytest.raises(InputError, match=r"no memory for the KV cache of 1000 slots.*fewer slots"):
+            KvPool(40, 1000, 8, tokens, 128, repeats=17)

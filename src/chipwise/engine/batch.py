@@ -22,7 +22,8 @@ class Batch:
         past: Tokens already in each row's slot, int64 ``[rows]``; row r's new tokens get positions ``past[r] ..``.
         logits: ``last``: the logits after each row's last token; ``all``: after every token.
         used: Tokens that each row really brings, int64 ``[rows]``, 1 or more; those behind are padding, whose logits
-            and KV mean nothing. None if there is no padding. A session may compute padding or leave it out.
+            and KV mean nothing. A session may compute padding or leave it out. Given for drafts alone, which are to
+            get the logits that one token a step gives; None for prompts and plain decode steps.
     """
 
     first_slot: int

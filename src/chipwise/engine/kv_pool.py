@@ -2,27 +2,70 @@
 
 from __future__ import annotations
 
+import math
+import mmap
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 
+from chipwise.engine.shared_pages import PageMap, SharedPages, available
 from chipwise.errors import EngineError, InputError
 
 _PARTS = ("key", "value")
+_FLOAT_BYTES = 4
+
+
+class Place(NamedTuple):
+    """Where float32 numbers lie.
+
+    Attributes:
+        shape: ``[rows, kv_heads, capacity, head_dim]``.
+        address: Of the first one.
+    """
+
+    shape: tuple[int, int, int, int]
+    address: int
 
 
 class KvPool:
     """Keys and values of ``n_slots`` sequences of up to ``max_context`` tokens.
 
-    A layer's array is float32 ``[n_slots, kv_heads, max_context, head_dim]``, so neighbouring slots lie side by
+    A layer's array is float32 ``[n_slots, kv_heads, capacity, head_dim]``, so neighbouring slots lie side by
     side. The system gives memory to a page when it is first written: unused context costs address space only.
+
+    Args:
+        layers: Layers with a cache.
+        n_slots: Sequences held at once.
+        kv_heads: Heads of keys and values.
+        max_context: Tokens a slot holds.
+        head_dim: Channels of a head.
+        repeats: How often ``repeat`` shows a slot; 1 if nobody wants that. Where the system cannot do it the pool
+            has 1, whatever was asked.
+
+    Attributes:
+        capacity: Tokens there is room for in a slot: ``max_context``, or some more so that slots fill whole pages.
+        repeats: See above.
     """
 
-    def __init__(self, layers: int, n_slots: int, kv_heads: int, max_context: int, head_dim: int) -> None:
+    def __init__(
+        self, layers: int, n_slots: int, kv_heads: int, max_context: int, head_dim: int, *, repeats: int = 1
+    ) -> None:
         self.layers, self.n_slots, self.max_context = layers, n_slots, max_context
-        shape = (n_slots, kv_heads, max_context, head_dim)
+        self.capacity, self.repeats = max_context, repeats if available() else 1
+        if self.repeats > 1:
+            whole = mmap.ALLOCATIONGRANULARITY // math.gcd(
+                mmap.ALLOCATIONGRANULARITY, kv_heads * head_dim * _FLOAT_BYTES
+            )
+            self.capacity = -(-max_context // whole) * whole
+        self._shape = (n_slots, kv_heads, self.capacity, head_dim)
+        self._slot_bytes = kv_heads * self.capacity * head_dim * _FLOAT_BYTES
+        self._pages: SharedPages | None = None
+        self._window: PageMap | None = None
+        self._repeated = -1
         try:
-            self._arrays = {(layer, part): np.zeros(shape, np.float32) for layer in range(layers) for part in _PARTS}
-        except (MemoryError, ValueError) as e:
+            self._arrays = self._take()
+        except (MemoryError, ValueError, OSError, OverflowError) as e:
             raise InputError(
                 f"no memory for the KV cache of {n_slots} slots of {max_context} tokens",
                 where="KV pool",
@@ -30,8 +73,45 @@ class KvPool:
             ) from e
 
     def view(self, layer: int, part: str, first: int, rows: int) -> npt.NDArray[np.float32]:
-        """The memory of neighbouring slots, float32 ``[rows, kv_heads, max_context, head_dim]``."""
+        """The memory of neighbouring slots, float32 ``[rows, kv_heads, capacity, head_dim]``."""
         return self._arrays[layer, part][first : first + rows]
+
+    def place(self, layer: int, part: str, first: int, rows: int) -> Place:
+        """Where neighbouring slots lie."""
+        return Place((rows, *self._shape[1:]), self.view(layer, part, first, rows).ctypes.data)
+
+    def repeat(self, slot: int) -> None:
+        """Let the rows of ``repeated`` be this slot, each of them the same memory.
+
+        Raises:
+            EngineError: There is no such slot, or the system refuses it.
+        """
+        self._require(slot, 0)
+        if slot == self._repeated:
+            return
+        if self._pages is None:
+            raise EngineError("slots cannot be shown more than once here", where="KV pool")
+        if self._window is None:
+            try:
+                self._window = PageMap(self._pages, len(self._arrays) * self.repeats * self._slot_bytes)
+            except (OSError, OverflowError) as e:
+                raise EngineError(f"no addresses to show a slot {self.repeats} times ({e})", where="KV pool") from e
+        self._repeated = -1
+        for index in range(len(self._arrays) * self.repeats):
+            first = (index // self.repeats * self.n_slots + slot) * self._slot_bytes
+            self._window.put(index * self._slot_bytes, first, self._slot_bytes)
+        self._repeated = slot
+
+    def repeated(self, layer: int, part: str, rows: int) -> Place:
+        """Where the slot of ``repeat`` lies ``rows`` times side by side; the same place for every slot.
+
+        Raises:
+            EngineError: None is shown yet.
+        """
+        if self._window is None:
+            raise EngineError("no slot is shown more than once yet", where="KV pool")
+        index = layer * len(_PARTS) + _PARTS.index(part)
+        return Place((rows, *self._shape[1:]), self._window.address + index * self.repeats * self._slot_bytes)
 
     def move(self, source: int, target: int, tokens: int) -> None:
         """Copy the first ``tokens`` tokens of a slot over another's.
@@ -74,6 +154,18 @@ class KvPool:
     def close(self) -> None:
         """Give the memory back."""
         self._arrays.clear()
+        self._window = None
+        if self._pages is not None:
+            self._pages.close()
+            self._pages = None
+
+    def _take(self) -> dict[tuple[int, str], npt.NDArray[np.float32]]:
+        keys = [(layer, part) for layer in range(self.layers) for part in _PARTS]
+        if self.repeats == 1 or not keys:
+            return {key: np.zeros(self._shape, np.float32) for key in keys}
+        array_bytes = self.n_slots * self._slot_bytes
+        self._pages = pages = SharedPages(len(keys) * array_bytes)
+        return {key: pages.array(index * array_bytes, self._shape) for index, key in enumerate(keys)}
 
     def _require(self, slot: int, tokens: int) -> None:
         if not (0 <= slot < self.n_slots and 0 <= tokens <= self.max_context):

@@ -70,8 +70,11 @@ class PortableSession:
 
     @property
     def max_draft_tokens(self) -> int:
-        """See ``ChecksDrafts``: a decode graph that takes one token a row, or gives one row of logits, checks none."""
-        most = self._decode_tokens or self.max_step_tokens
+        """See ``ChecksDrafts``: a decode graph that takes one token a row, or gives one row of logits, checks none.
+
+        Nor does one that takes any number of them: kernels add up several tokens otherwise than one.
+        """
+        most = self._decode_tokens or 1
         if self._output_rows is not None:
             most = min(most, self._output_rows // self.max_draft_rows)
         return max(0, most - 1)

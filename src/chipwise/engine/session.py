@@ -90,8 +90,9 @@ class SavesSlots(Protocol):
 class ChecksDrafts(Protocol):
     """A session that computes several tokens of a row over its past at once, with the logits after each.
 
-    So it can check what somebody guessed a row will say. Tokens that turn out wrong stay behind the row's past, where
-    the next step overwrites them. Sessions without it, whose graphs take one token a row, are never asked.
+    So it can check what somebody guessed a row will say. The logits and the KV have the bits that they have when the
+    tokens come one a step: a session that cannot promise this has no such limits, and is never asked. Tokens that turn
+    out wrong stay behind the row's past, where the next step overwrites them.
     """
 
     @property

@@ -66,7 +66,7 @@ class KvContents:
         if slot is None:
             raise RuntimeError("the sequence holds no slot")
         self._clock += 1
-        source, reused = self._find(sequence.tokens[: sequence.known])
+        source, reused = self._find(sequence.tokens[: sequence.read])
         if source is None:
             source = slot
         moves = self._keep(slot, reused if source == slot else 0, [s for s in free if s not in (slot, source)])

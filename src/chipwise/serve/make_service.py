@@ -11,7 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from chipwise.engine.llamacpp.binding import runtime as llama_cpp
-from chipwise.engine.session import PaddedPrefill, Session
+from chipwise.engine.session import PaddedPrefill, Session, draft_limits
 from chipwise.errors import ChipwiseError, InputError
 from chipwise.serve.chunks import ChunkRule
 from chipwise.serve.grammar import Grammars
@@ -137,7 +137,11 @@ def _scheduler(
         least_reused=least_reused,
     )
     return Scheduler(
-        n_slots=session.n_slots, max_step_tokens=session.max_step_tokens, rules=rules, speculation=speculation
+        n_slots=session.n_slots,
+        max_step_tokens=session.max_step_tokens,
+        rules=rules,
+        speculation=speculation,
+        draft_tokens=draft_limits(session)[0],
     )
 
 

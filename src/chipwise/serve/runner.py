@@ -184,7 +184,8 @@ class Runner:
             self._metrics.prefilled(step.batch.new_tokens, duration_s)
         else:
             self._metrics.decoded(step.batch.rows, duration_s)
-        best, kinds = check_logits(logits, step.batch.used)
+        every = step.batch.logits == "all"
+        best, kinds = check_logits(logits, step.batch.used if every else None)
         faults = self._faults(step, kinds) if kinds else {}
         self._failures = self._failures + 1 if len(faults) == step.batch.rows else 0
         with self._lock:

@@ -101,6 +101,9 @@ class Scheduler:
         max_step_tokens: The most tokens a row of a step.
         rules: How it decides.
         speculation: Plans drafts; None if there are none.
+        draft_tokens: The most tokens behind a first one that the session computes as if they came one by one. What a
+            sequence said before it lost its KV is fed again so; with 0 it is fed as prompts are, and may round
+            otherwise.
     """
 
     def __init__(
@@ -110,6 +113,7 @@ class Scheduler:
         max_step_tokens: int,
         rules: SchedulerRules | None = None,
         speculation: Speculation | None = None,
+        draft_tokens: int = 0,
     ) -> None:
         rules = rules or SchedulerRules()
         bounds = rules.max_waiting or {}
@@ -117,6 +121,7 @@ class Scheduler:
         self._ageing = rules.ageing
         self._chunks = rules.chunks
         self._max_step_tokens = max_step_tokens
+        self._draft_tokens = draft_tokens
         self._shares = FairShares()
         self._room = WaitingRoom({priority: bounds.get(priority, unbounded) for priority in Priority})
         self._roster = Roster(
@@ -221,7 +226,7 @@ class Scheduler:
             duration_s: How long it took, for the next ones to be cut by; None if it is not known.
         """
         weight = PROMPT_WEIGHT if step.kind == "prefill" else GENERATED_WEIGHT
-        if step.kind == "prefill":
+        if step.kind == "prefill" and step.batch.used is None:
             self._roster.contents.fed(step.sequences[0], int(step.batch.past[0]), step.batch.new_tokens)
         for sequence in self._uncharged:
             self._shares.charge(sequence.request.client, 1, GENERATED_WEIGHT)
@@ -301,19 +306,25 @@ class Scheduler:
         start, slot = sequence.past, sequence.slot
         if slot is None:
             raise RuntimeError("the entering sequence holds no slot")
+        told = self._draft_tokens > 0 and start >= sequence.read
+        left = sequence.remaining if told or not self._draft_tokens else sequence.read - start
         size = self._chunks.size(
-            sequence.remaining, self._max_step_tokens, self.cost, starts=start == 0, alone=alone, alert=alert,
+            left, self._max_step_tokens, self.cost, starts=start == 0, alone=alone, alert=alert,
             emergency=sequence.request.priority is Priority.EMERGENCY,
         )  # fmt: skip
         past = self._past[slot : slot + 1]
         past[0] = start
-        batch = Batch(slot, sequence.tokens[None, start : start + size], past)
+        if told:
+            size = min(size, 1 + self._draft_tokens)
+        used = np.array([size], np.int64) if told and size > 1 else None
+        batch = Batch(slot, sequence.tokens[None, start : start + size], past, used=used)
         return Step("prefill", batch, (sequence,), chooses=size == sequence.remaining, moves=moves)
 
     def _learn(self, step: Step, duration_s: float) -> None:
         batch, plain_s = step.batch, self.cost.predict_s("decode", step.batch.rows)
         if step.kind == "prefill":
-            self.cost.learn("prefill", batch.new_tokens, duration_s)
+            if batch.used is None:
+                self.cost.learn("prefill", batch.new_tokens, duration_s)
         elif not step.drafts:
             self.cost.learn("decode", batch.rows, duration_s)
         elif plain_s is not None:

@@ -23,6 +23,8 @@ class Sequence:
         past: Tokens its slot holds.
         tokens: The prompt and what was generated, int64, with room for all of the answer.
         known: How many of ``tokens`` there are. One that lost its KV is fed them all again.
+        read: How many of them, from the first, are fed as a prompt is, several a step. Those behind were chosen and fed
+            one by one.
         cached: Prompt tokens whose KV was there already when it first got a slot.
         started_s: When it first got a slot, on the clock that is passed to the scheduler; None before.
         since_s: When it began to wait.
@@ -39,6 +41,7 @@ class Sequence:
     past: int = 0
     tokens: npt.NDArray[np.int64] = field(init=False, repr=False)
     known: int = field(init=False)
+    read: int = field(init=False)
     cached: int = 0
     started_s: float | None = None
     since_s: float = 0.0
@@ -72,7 +75,8 @@ class Sequence:
     def append(self, token: int) -> None:
         """A token was chosen. If its ring is full, what stays has to be fed anew."""
         ring = self.request.ring
-        if ring is not None and self.known == ring.context:
+        turns = ring is not None and self.known == ring.context
+        if ring is not None and turns:
             # Into a new array: what a slot holds is remembered by the old one.
             self._fill(ring.cut(self.tokens), ring.context)
             self.level_until = self.known
@@ -80,8 +84,10 @@ class Sequence:
         self.tokens[self.known] = token
         self.known += 1
         self.said += 1
+        if turns:
+            self.read = self.known
 
     def _fill(self, tokens: npt.NDArray[np.int64], room: int) -> None:
         self.tokens = np.empty(room, np.int64)
         self.tokens[: len(tokens)] = tokens
-        self.known = len(tokens)
+        self.known = self.read = len(tokens)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from chipwise.engine import Batch, Session
 from chipwise.engine.onnxruntime import OnnxRuntimeEngine
+from chipwise.engine.onnxruntime import fused as fused_module
 from chipwise.engine.session import draft_limits
 from chipwise.errors import EngineError
 from tests.model.decoder.random_models import VOCAB, tokens
@@ -58,9 +60,10 @@ def test_chunks_of_several_rows(session: Session) -> None:
 def test_drafts_are_checked_as_if_fed_one_by_one(session: Session, request: pytest.FixtureRequest) -> None:
     """Rows of different lengths, padded; wrong tokens that lie behind a row's past are overwritten."""
     tokens_a_row, rows = draft_limits(session)
-    if request.node.callspec.params["session"] == "static":
+    if request.node.callspec.params["session"] != "fused":
         assert tokens_a_row == 0
         return
+    assert tokens_a_row == 16
     wanted, sequence = golden("gemma3"), tokens()
     pasts, used = np.array([9, 14][:rows]), np.array([4, 2][:rows])
     for slot, past in enumerate(pasts):
@@ -142,6 +145,16 @@ def test_closed_sessions_refuse_and_close_again(session: Session) -> None:
             call()
 
 
+def _open(graph_files: dict[str, dict[str, Path]], **options: int) -> Session:
+    return OnnxRuntimeEngine().open(graph_files["fused"], n_slots=3, max_context=CONTEXT, options=options)
+
+
+@pytest.fixture(scope="module")
+def two_threads(graph_files: dict[str, dict[str, Path]]) -> Iterator[Session]:
+    with closing(_open(graph_files, threads=2)) as opened:
+        yield opened
+
+
 @pytest.fixture(scope="module")
 def fused(graph_files: dict[str, dict[str, Path]]) -> Iterator[Session]:
     opened = OnnxRuntimeEngine().open(graph_files["fused"], n_slots=3, max_context=CONTEXT, options={"threads": 1})
@@ -158,6 +171,50 @@ def test_how_a_sequence_is_cut_does_not_matter(fused: Session, chunks: list[int]
         if not chunks[-1]:
             chunks.pop()
     assert distance(feed(fused, tokens(), chunks, slot), golden("gemma3")[: sum(chunks)]) < TOLERANCE
+
+
+@given(
+    past=st.integers(1, CONTEXT - 18),
+    count=st.integers(2, 17),
+    slot=st.integers(0, 2),
+    every=st.booleans(),
+    seed=st.integers(0, 1 << 30),
+)
+@settings(max_examples=25, deadline=None, derandomize=True)
+def test_drafts_have_the_bits_of_one_token_a_step(
+    two_threads: Session, past: int, count: int, slot: int, every: bool, seed: int
+) -> None:
+    """Logits and KV. Whatever the slots hold behind what is theirs has no say."""
+    sequence = np.random.default_rng(seed).integers(0, VOCAB, past + count)
+    feed(two_threads, sequence, [past], slot)
+    one_by_one = np.stack(
+        [two_threads.step(_one(sequence[i], i, slot)).logits[0].copy() for i in range(past, len(sequence))]
+    )
+    kept = two_threads.save_slot(slot, past + count)
+    two_threads.load_slot(slot, np.full_like(kept, 9))
+    two_threads.load_slot(slot, kept[:, :, :, :past].copy())
+    used = np.array([count])
+    batch = Batch(slot, sequence[None, past:], np.array([past]), "all" if every else "last", used)
+    logits = two_threads.step(batch).logits
+    assert np.array_equal(logits, one_by_one[None] if every else one_by_one[-1:])
+    assert np.array_equal(two_threads.save_slot(slot, past + count), kept)
+
+
+def test_an_old_runtime_or_one_that_reads_as_it_writes_checks_no_drafts(
+    graph_files: dict[str, dict[str, Path]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def limits(**options: int) -> tuple[int, int]:
+        with closing(_open(graph_files, **options)) as session:
+            return draft_limits(session)
+
+    assert limits(threads=1) == (16, 1)
+    # Four heads: with more threads than heads a lone row's context is split.
+    assert limits(threads=5)[0] == 0
+    monkeypatch.setenv("ORT_GQA_DISABLE_FLASH_ATTENTION", "1")
+    assert limits(threads=1)[0] == 0
+    monkeypatch.delenv("ORT_GQA_DISABLE_FLASH_ATTENTION")
+    monkeypatch.setattr(fused_module.ort, "__version__", "1.27.0")
+    assert limits(threads=1)[0] == 0
 
 
 def test_two_thousand_steps_take_no_more_memory_than_a_few(fused: Session) -> None:

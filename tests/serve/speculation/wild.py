@@ -10,6 +10,7 @@ import numpy as np
 
 from chipwise.engine import Session
 from chipwise.engine.null import NullOptions, NullSession, VirtualClock
+from chipwise.engine.session import draft_limits
 from chipwise.serve.chunks import ChunkRule
 from chipwise.serve.events import Event, Failure, Finish, Piece
 from chipwise.serve.metrics import Metrics
@@ -83,6 +84,7 @@ class WildBench:
             max_step_tokens=session.max_step_tokens,
             rules=SchedulerRules(**rules),
             speculation=speculation,
+            draft_tokens=draft_limits(session)[0],
         )
         self.runner = Runner(model, self.scheduler, self.metrics, Vocabulary(tokenizer), self.clock)
         self.metrics.collect(WorkloadCollector(self.runner.workload))

@@ -48,7 +48,7 @@ class DecoderGraph:
 
     def _require_version(self) -> None:
         needed = self.info.metadata.get("chipwise.min_onnxruntime")
-        if needed is not None and _version(ort.__version__) < _version(needed):
+        if needed is not None and version(ort.__version__) < version(needed):
             raise EngineError(
                 f"the graph needs onnxruntime {needed}, this is {ort.__version__}, which would compute something else",
                 where=str(self.info.path),
@@ -56,5 +56,6 @@ class DecoderGraph:
             )
 
 
-def _version(text: str) -> tuple[int, ...]:
+def version(text: str) -> tuple[int, ...]:
+    """A version's first two numbers, to compare."""
     return tuple(int(part) for part in re.findall(r"\d+", text)[:2])

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -11,20 +14,28 @@ import onnxruntime as ort
 
 from chipwise.engine.batch import Batch, StepOutput
 from chipwise.engine.batch_limits import BatchLimits
-from chipwise.engine.kv_pool import KvPool
-from chipwise.engine.onnxruntime.decoder_graph import DecoderGraph
+from chipwise.engine.kv_pool import KvPool, Place
+from chipwise.engine.onnxruntime.decoder_graph import DecoderGraph, version
 from chipwise.engine.onnxruntime.open_graph import stepping
 from chipwise.errors import EngineError
 
 # A chunk of this many tokens keeps a step's activations small and still fills the cores.
 _MAX_STEP_TOKENS = 512
+# A row of a slot for each token to check: longer guesses are hardly ever right to their end.
+_MAX_DRAFT_TOKENS = 16
+# From here on, GroupQueryAttention writes the keys and values of all rows before it reads those of any. Before
+# (measured: 1.23.2 to 1.27.0), each of its threads wrote what it was about to read: rows that are one slot would miss
+# tokens.
+_WRITES_FIRST = "1.28"
+_READS_AS_IT_WRITES = "ORT_GQA_DISABLE_FLASH_ATTENTION"
 
 
 class FusedSession:
     """A decoder whose attention is ``GroupQueryAttention`` over a buffer that is both past and present.
 
     The graph's inputs are bound once for every range of slots and reused: a decode step writes a few numbers into
-    arrays that are bound already, and runs.
+    arrays that are bound already, and runs. Drafts are rows of one token each in slots that are all the same memory
+    (``KvPool.repeat``): so every token goes through the kernels of a decode step, and gives the same bits.
     """
 
     def __init__(
@@ -41,13 +52,16 @@ class FusedSession:
         self.max_context: Final = max_context
         self.vocab_size: Final = info.vocab_size
         self.max_step_tokens: Final = min(_MAX_STEP_TOKENS, max_context)
-        self.max_draft_tokens: Final = self.max_step_tokens - 1
-        self.max_draft_rows: Final = 1  # as _row_by_row says
+        heads = int(info.metadata.get("chipwise.heads", kv_heads))
+        most = 1 + min(_MAX_DRAFT_TOKENS, max_context - 1) if _drafts_exactly(heads, threads) else 1
         self._limits = BatchLimits(n_slots, max_context, self.vocab_size, self.max_step_tokens)
-        self._pool = KvPool(info.layers, n_slots, kv_heads, max_context, head_dim)
+        self._pool = KvPool(info.layers, n_slots, kv_heads, max_context, head_dim, repeats=most)
+        self.max_draft_tokens: Final = self._pool.repeats - 1
+        self.max_draft_rows: Final = 1
         self._bindings: dict[tuple[int, int], _Binding] = {}
+        self._draft_bindings: dict[int, _Binding] = {}
         self._last_logits = np.zeros((n_slots, info.vocab_size), np.float32)
-        self._draft_logits = np.empty((0, info.vocab_size), np.float32)
+        self._draft_logits = np.empty((self._pool.repeats, info.vocab_size), np.float32)
 
     def step(self, batch: Batch) -> StepOutput:
         """Run one step; see ``Session.step``."""
@@ -55,13 +69,20 @@ class FusedSession:
         self._limits.check(batch)
         if batch.rows > 1 and batch.new_tokens > 1:
             return self._row_by_row(batch)
+        if batch.used is not None and 1 < batch.new_tokens <= self._pool.repeats:
+            return self._check_draft(session, batch)
         key = (batch.first_slot, batch.rows)
         binding = self._bindings.get(key)
         if binding is None:
-            binding = self._bindings[key] = _Binding(session, self._pool, *key)
+            binding = self._bindings[key] = _Binding(
+                session,
+                self._pool.layers,
+                partial(self._pool.place, first=batch.first_slot, rows=batch.rows),
+                batch.rows,
+            )
         logits = self._last_logits[: batch.rows]
         if batch.logits == "all" and batch.new_tokens > 1:
-            logits = self._all_logits(batch)
+            logits = np.empty((batch.new_tokens, self.vocab_size), np.float32)
         with stepping():
             binding.fill(batch, logits)
             session.run_with_iobinding(binding.io)
@@ -89,6 +110,7 @@ class FusedSession:
     def close(self) -> None:
         """Give all memory back."""
         self._bindings.clear()
+        self._draft_bindings.clear()
         self._pool.close()
         self._session = None
 
@@ -97,38 +119,56 @@ class FusedSession:
             raise EngineError("the session is closed")
         return self._session
 
-    def _all_logits(self, batch: Batch) -> npt.NDArray[np.float32]:
-        """Room for the logits of one row's tokens; for drafts, which come every few milliseconds, always the same."""
-        if batch.used is None:
-            return np.empty((batch.new_tokens, self.vocab_size), np.float32)
-        if len(self._draft_logits) < batch.new_tokens:
-            self._draft_logits = np.empty((batch.new_tokens, self.vocab_size), np.float32)
-        return self._draft_logits[: batch.new_tokens]
+    def _check_draft(self, session: ort.InferenceSession, batch: Batch) -> StepOutput:
+        """Several tokens of one row, each as a row of its own in the same slot."""
+        count = batch.new_tokens
+        self._pool.repeat(batch.first_slot)
+        binding = self._draft_bindings.get(count)
+        if binding is None:
+            place = partial(self._pool.repeated, rows=count)
+            binding = self._draft_bindings[count] = _Binding(session, self._pool.layers, place, count)
+        logits = self._draft_logits[:count]
+        tokens = batch.tokens.reshape(count, 1)
+        past = batch.past + np.arange(count)
+        with stepping():
+            binding.fill(Batch(0, tokens, past), logits)
+            session.run_with_iobinding(binding.io)
+        return StepOutput(logits[None] if batch.logits == "all" else logits[-1:])
 
     def _row_by_row(self, batch: Batch) -> StepOutput:
         """Many tokens of many rows: GroupQueryAttention takes new tokens over a past for one row only."""
         parts = []
         for row in range(batch.rows):
             one = slice(row, row + 1)
-            single = Batch(batch.first_slot + row, batch.tokens[one], batch.past[one], batch.logits)
+            used = None if batch.used is None else batch.used[one]
+            single = Batch(batch.first_slot + row, batch.tokens[one], batch.past[one], batch.logits, used)
             parts.append(self.step(single).logits.copy())
         return StepOutput(np.concatenate(parts))
 
 
 class _Binding:
-    """The graph's inputs and outputs bound to the slots ``first .. first + rows - 1``."""
+    """The graph's inputs and outputs bound to rows of KV.
 
-    def __init__(self, session: ort.InferenceSession, pool: KvPool, first: int, rows: int) -> None:
+    Args:
+        session: The open graph.
+        layers: Layers with KV.
+        place: Where the KV of a layer's part lies.
+        rows: How many rows.
+    """
+
+    def __init__(
+        self, session: ort.InferenceSession, layers: int, place: Callable[[int, str], Place], rows: int
+    ) -> None:
         self.io = session.io_binding()
         self._seqlens = np.zeros(rows, np.int32)
         self._total = np.zeros((), np.int32)
         self._tokens = np.zeros((rows, 1), np.int64)
         self._output_rows = np.arange(rows, dtype=np.int64)
-        for layer in range(pool.layers):
+        for layer in range(layers):
             for part in ("key", "value"):
-                view = pool.view(layer, part, first, rows)
-                self.io.bind_input(f"past.{layer}.{part}", "cpu", 0, np.float32, view.shape, view.ctypes.data)
-                self.io.bind_output(f"present.{layer}.{part}", "cpu", 0, np.float32, view.shape, view.ctypes.data)
+                shape, address = place(layer, part)
+                self.io.bind_input(f"past.{layer}.{part}", "cpu", 0, np.float32, shape, address)
+                self.io.bind_output(f"present.{layer}.{part}", "cpu", 0, np.float32, shape, address)
         self._bind_input("seqlens_k", self._seqlens)
         self._bind_input("total_sequence_length", self._total)
         self._bound_tokens: npt.NDArray[np.int64] | None = None
@@ -159,3 +199,14 @@ class _Binding:
 
     def _bind_input(self, name: str, array: npt.NDArray[np.generic]) -> None:
         self.io.bind_input(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
+
+
+def _drafts_exactly(heads: int, threads: int) -> bool:
+    """Whether rows that are one slot give the bits that one token a step gives.
+
+    Heads that are fewer than threads are no such case: then a lone row, and no other, has its context split among
+    them.
+    """
+    if version(ort.__version__) < version(_WRITES_FIRST) or os.environ.get(_READS_AS_IT_WRITES, "0") != "0":
+        return False
+    return heads >= (threads or os.cpu_count() or 1)

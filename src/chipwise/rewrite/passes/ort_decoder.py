@@ -42,6 +42,7 @@ def fuse_decoder(model: ir.Model, config: DecoderConfig) -> ir.Model:
         raise RewriteError("the shapes are fixed; a graph for both phases needs symbolic ones", where=graph.name)
     graph.opset_imports[MICROSOFT] = 1
     fuse_attention(graph, config)
+    model.metadata_props["chipwise.heads"] = str(config.n_heads)
     if any(config.sliding_layers):
         # Before 1.24, GroupQueryAttention's window did not count the token itself (measured: 1.22.1 and 1.23.2 differ
         # from 1.24.1 and 1.32.0, which agree with the config's meaning).
