@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import json
+import queue
 import socket
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
+import httpx
 import numpy as np
 import pytest
 
 from chipwise.engine.graph_session import TensorSpec
 from chipwise.serve.http import body as body_module
+from chipwise.serve.http import chat as chat_module
 from tests.serve.fakes import null_encoder, null_graph, null_model, says
 from tests.serve.live import Live, live
 
 LARGE = 400_000
+CHAT = "/v1/chat/completions"
 
 
 @pytest.fixture
@@ -82,3 +88,61 @@ def test_models_that_answer_in_one_run_count_it_too(monkeypatch: pytest.MonkeyPa
             assert server.metric('chipwise_rejections_total{reason="bodies"}') == number
         # They are no requests to the language model.
         assert server.metric('chipwise_requests_total{outcome="rejected"}') == 0
+
+
+def chat_of(n_bytes: int) -> bytes:
+    return json.dumps({"messages": [{"role": "user", "content": "x" * n_bytes}], "max_tokens": 1}).encode()
+
+
+@pytest.fixture
+def readings(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[queue.SimpleQueue[int], threading.Event]]:
+    """The lengths of large bodies as they begin to be read, and what lets that go on."""
+    entered: queue.SimpleQueue[int] = queue.SimpleQueue()
+    opened, read = threading.Event(), chat_module._read
+
+    def slow(body: bytes) -> chat_module.ChatFields:
+        if len(body) > LARGE:
+            entered.put(len(body))
+            assert opened.wait(20)
+        return read(body)
+
+    monkeypatch.setattr(chat_module, "_read", slow)
+    yield entered, opened
+    opened.set()
+
+
+def test_while_a_large_body_is_read_others_are_answered_and_the_next_large_one_waits(
+    server: Live, readings: tuple[queue.SimpleQueue[int], threading.Event]
+) -> None:
+    entered, opened = readings
+    with ThreadPoolExecutor(2) as pool:
+        large = [pool.submit(httpx.post, f"{server.url}{CHAT}", content=chat_of(LARGE + 5)) for _ in range(2)]
+        assert entered.get(timeout=20) > LARGE
+        server.wait(lambda: held_bytes(server) > 600_000)
+        assert server.http.get("/health").status_code == 200
+        assert server.http.post(CHAT, content=chat_of(5)).status_code == 200
+        assert entered.empty()
+        opened.set()
+        for answer in large:
+            assert answer.result().json()["error"]["code"] == "context_length_exceeded"
+    assert entered.get(timeout=20) > LARGE
+    assert held_bytes(server) == 0
+
+
+def test_a_large_body_whose_client_left_while_it_waited_is_not_read(
+    server: Live, readings: tuple[queue.SimpleQueue[int], threading.Event]
+) -> None:
+    entered, opened = readings
+    host, port = server.url.removeprefix("http://").split(":")
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(httpx.post, f"{server.url}{CHAT}", content=chat_of(LARGE + 5))
+        assert entered.get(timeout=20) > LARGE
+        body = chat_of(LARGE + 5)
+        with socket.create_connection((host, int(port)), timeout=5) as link:
+            link.sendall(f"POST {CHAT} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
+            server.wait(lambda: held_bytes(server) > 600_000)
+        assert server.http.get("/health").status_code == 200
+        opened.set()
+        assert first.result().status_code == 400
+    server.wait(lambda: held_bytes(server) == 0)
+    assert entered.empty()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 
 from starlette.applications import Starlette
@@ -74,7 +75,7 @@ def create_app(site: Site) -> Starlette:
         },
         middleware=[Middleware(OneLength), Middleware(Guard, keys=site.keys), *traced],
     )
-    app.state.body_room = BodyRoom()
+    app.state.body_room, app.state.body_turn = BodyRoom(), asyncio.Lock()
     # A client of an API does not follow a redirect, it wants to know that the path is wrong.
     app.router.redirect_slashes = False
     return app

@@ -11,7 +11,7 @@ from starlette.routing import Route
 
 from chipwise.errors import RequestError
 from chipwise.serve.grammar import Grammar
-from chipwise.serve.http.body import read_body
+from chipwise.serve.http.body import read_as
 from chipwise.serve.http.calling import Calling
 from chipwise.serve.http.chat_form import ChatForm
 from chipwise.serve.http.fields import AnswerFields, read_fields
@@ -59,14 +59,13 @@ def chat_route(post: Post, settings: ServeSettings) -> Route:
 
     async def chat(request: Request) -> AnswerResponse:
         arrived_s = post.current.clock()
-        fields = read_fields(ChatFields, await read_body(request, settings.max_body_bytes, settings.body_timeout_s))
+        fields = await read_as(_read, request, settings.max_body_bytes, settings.body_timeout_s)
         with post.taken() as service:
             return await answer(service, request, fields, arrived_s)
 
     async def answer(service: Service, request: Request, fields: ChatFields, arrived_s: float) -> AnswerResponse:
         service.check_model(fields.model)
         asked = service.asked(request, fields, arrived_s)
-        _check(fields)
         n_choices = service.n_choices(fields)
         limiter = may_compile if fields.response_format or fields.tools else None
         prompt, grammar, calling = await to_thread.run_sync(_prepare, service, fields, limiter=limiter)
@@ -85,6 +84,12 @@ def chat_route(post: Post, settings: ServeSettings) -> Route:
         return service.answer(fields, prompt, frame, forms, asked, grammar)
 
     return Route("/v1/chat/completions", chat, methods=["POST"])
+
+
+def _read(body: bytes) -> ChatFields:
+    fields = read_fields(ChatFields, body)
+    _check(fields)
+    return fields
 
 
 def _check(fields: ChatFields) -> None:

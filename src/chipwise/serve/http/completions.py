@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
@@ -11,7 +12,7 @@ from starlette.requests import Request
 from starlette.routing import Route
 
 from chipwise.errors import RequestError
-from chipwise.serve.http.body import read_body
+from chipwise.serve.http.body import read_as
 from chipwise.serve.http.completion_form import CompletionForm
 from chipwise.serve.http.fields import AnswerFields, read_fields
 from chipwise.serve.http.form import Frame
@@ -59,8 +60,8 @@ def completions_route(post: Post, settings: ServeSettings) -> Route:
 
     async def completions(request: Request) -> AnswerResponse:
         arrived_s = post.current.clock()
-        body = await read_body(request, settings.max_body_bytes, settings.body_timeout_s)
-        fields = read_fields(CompletionFields, body)
+        read = partial(read_fields, CompletionFields)
+        fields = await read_as(read, request, settings.max_body_bytes, settings.body_timeout_s)
         with post.taken() as service:
             return await answer(service, request, fields, arrived_s)
 

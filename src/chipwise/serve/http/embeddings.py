@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -17,6 +18,7 @@ from starlette.routing import Route
 
 from chipwise.engine.text_encoder import TextEncoder, Vectors
 from chipwise.errors import ChipwiseError, EngineError, RequestError
+from chipwise.serve.http.body import read_as
 from chipwise.serve.http.errors import wrong_model
 from chipwise.serve.http.fields import read_form
 from chipwise.serve.http.single_shot import SingleShot
@@ -99,9 +101,10 @@ def embeddings_route(service: Embeddings) -> Route:
 
     async def embeddings(request: Request) -> JSONResponse:
         arrived_s = service.shot.clock()
-        body = await service.shot.body(request, settings.max_body_bytes, settings.body_timeout_s)
         try:
-            fields = read_form(EmbeddingFields, body)
+            read = partial(read_form, EmbeddingFields)
+            with service.shot.body_counted():
+                fields = await read_as(read, request, settings.max_body_bytes, settings.body_timeout_s)
             if fields.model is not None and fields.model != model.name:
                 raise wrong_model(fields.model, model.name, "embeddings")
             _check_dimensions(fields.dimensions, model.width)

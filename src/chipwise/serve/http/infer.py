@@ -12,6 +12,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from chipwise.errors import RequestError
+from chipwise.serve.http.body import read_body
 from chipwise.serve.http.errors import wrong_model
 from chipwise.serve.http.fields import read_form
 from chipwise.serve.http.given_files import given_files
@@ -132,7 +133,8 @@ def infer_routes(service: Inference) -> list[Route]:
 
     async def infer(request: Request) -> Response:
         arrived_s = service.shot.clock()
-        body = await service.shot.body(request, settings.max_tensor_bytes, settings.body_timeout_s)
+        with service.shot.body_counted():
+            body = await read_body(request, settings.max_tensor_bytes, settings.body_timeout_s)
         try:
             memory = memory_of(service.regions, request)
             length = request.headers.get(_JSON_LENGTH)

@@ -13,6 +13,7 @@ from chipwise.serve.events import Failure, Finish, Piece
 from chipwise.serve.http import sse
 from chipwise.serve.http.errors import error_body, error_response
 from chipwise.serve.http.form import Form, Frame
+from chipwise.serve.http.leaving import until_disconnect
 from chipwise.serve.mailbox import Delivery, Mailbox
 from chipwise.serve.trace import Trace
 
@@ -53,7 +54,7 @@ class AnswerResponse:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the answer."""
         work = asyncio.create_task(self._respond(scope, receive, send))
-        gone = asyncio.create_task(_until_disconnect(receive))
+        gone = asyncio.create_task(until_disconnect(receive))
         try:
             await asyncio.wait((work, gone), return_when=asyncio.FIRST_COMPLETED)
             if work.done():
@@ -139,8 +140,3 @@ def _wire(parts: Sequence[dict[str, Any]]) -> bytes:
 
 def _in_order(ends: dict[int, Finish]) -> list[Finish]:
     return [ends[choice] for choice in sorted(ends)]
-
-
-async def _until_disconnect(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass

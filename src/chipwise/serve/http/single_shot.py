@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from starlette.requests import Request as HttpRequest
 
 from chipwise.errors import ChipwiseError, DeadlineError, OverloadedError, RequestError, UnavailableError
 from chipwise.serve.events import Failure
-from chipwise.serve.http.body import read_body
+from chipwise.serve.http.leaving import until_disconnect
 from chipwise.serve.job_metrics import JobEnd, JobMetrics
 from chipwise.serve.pipeline.job import Outcome
 from chipwise.serve.pipeline.pipeline import Pipeline
@@ -38,10 +38,11 @@ class SingleShot:
     clock: Callable[[], float]
     timeout_s: float | None = None
 
-    async def body(self, request: HttpRequest, max_bytes: int, timeout_s: float) -> bytes:
-        """The body of a request, which is counted as rejected if there is no memory for it; see ``read_body``."""
+    @contextlib.contextmanager
+    def body_counted(self) -> Iterator[None]:
+        """Around reading the body of a request: if there is no memory for it, it is counted as rejected."""
         try:
-            return await read_body(request, max_bytes, timeout_s)
+            yield
         except OverloadedError:
             self.metrics.over(self.kind, "rejected")
             raise
@@ -89,7 +90,7 @@ class SingleShot:
         if left_s <= 0:
             raise _too_late(limit_s)
         job = self.pipeline.submit(value, tell)
-        gone = asyncio.create_task(_until_disconnect(request))
+        gone = asyncio.create_task(until_disconnect(request.receive))
         try:
             await asyncio.wait(
                 (answer, gone), timeout=left_s if limits_s else None, return_when=asyncio.FIRST_COMPLETED
@@ -122,11 +123,6 @@ def _set(answer: asyncio.Future[Outcome], outcome: Outcome) -> None:
 
 def _seconds(deadline_ms: int | None) -> float | None:
     return None if deadline_ms is None else deadline_ms / 1000
-
-
-async def _until_disconnect(request: HttpRequest) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
 
 
 def _end(error: ChipwiseError | ClientDisconnect) -> JobEnd:
