@@ -189,7 +189,7 @@ def test_who_knows_the_likeliest_token_gets_the_same_choice(
 ) -> None:
     allowed = np.random.default_rng(seed).random(len(logits)) < 0.5 if grammar else None
     if allowed is not None:
-        allowed[seed % len(logits)] = True
+        allowed[np.flatnonzero(np.isfinite(logits))[-1]] = True  # else there is no choice
     params, sampler = SamplingParams(temperature, top_p, seed), Sampler(len(logits))
     wanted = sampler.sample(logits, params, params.generator(), allowed)
     assert sampler.sample(logits, params, params.generator(), allowed, best=int(logits.argmax())) == wanted
