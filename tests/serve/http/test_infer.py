@@ -22,6 +22,7 @@ from chipwise.engine.graph_session import Arrays, TensorSpec
 from chipwise.errors import RequestError
 from chipwise.serve.http.infer import read_ask
 from chipwise.serve.inference import image as images
+from chipwise.serve.inference import stages
 from chipwise.serve.inference.feed_buffer import FeedBuffer
 from chipwise.serve.inference.image_settings import ImageSettings
 from chipwise.serve.inference.stages import Ask, inference_stages
@@ -192,6 +193,38 @@ def test_lengths_that_do_not_fit_the_body_are_refused(server: Live) -> None:
     assert "1 bytes behind the JSON belong to no input" in trailing.json()["error"]["message"]
 
 
+@pytest.mark.parametrize(
+    ("inputs", "words"),
+    [
+        ("[" + ",".join(["1"] * 2_000_002) + "]", "body: lists more than 2,000,000 values"),
+        ("[" + ",".join(['{"name": "x"}'] * 4_096) + "]", "body: holds more than 4096 objects"),
+    ],
+)
+def test_json_whose_reading_would_stop_the_server_is_refused_unread(
+    server: Live, monkeypatch: pytest.MonkeyPatch, inputs: str, words: str
+) -> None:
+    monkeypatch.setattr("chipwise.serve.http.infer.read_form", None)
+    response = server.http.post(PATH, content=f'{{"inputs": {inputs}}}')
+    assert response.status_code == 400
+    assert response.json()["error"]["message"].startswith(words)
+
+
+def test_a_long_list_of_numbers_is_whole_and_a_longer_one_goes_as_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers = (np.arange(3 * 20_000, dtype=np.float32) / 7).reshape(-1, 3)
+    given = {"name": "x", "shape": list(numbers.shape), "datatype": "FP32", "data": numbers.ravel().tolist()}
+    with live(None, graph=null_graph(X)) as server:
+        (output,) = ask(server, given).json()["outputs"]
+        assert output["shape"] == [20_000, 3]
+        assert np.array_equal(np.array(output["data"], np.float32), numbers.ravel())
+        monkeypatch.setattr(stages, "_MAX_JSON_BYTES", 100_000)
+        refused = ask(server, given)
+        assert refused.status_code == 400
+        assert "ask for it as binary data" in refused.json()["error"]["message"]
+        as_bytes = ask(server, given, parameters={"binary_data_output": True})
+        assert as_bytes.status_code == 200
+        assert as_bytes.content.endswith(numbers.tobytes())
+
+
 def test_the_wrong_model_and_no_graph_are_404(server: Live) -> None:
     wrong = ask(server, GIVEN_X, GIVEN_Y, model="null-bytes")
     assert (wrong.status_code, wrong.json()["error"]["code"]) == (404, "model_not_found")
@@ -207,6 +240,15 @@ def test_numbers_that_json_has_no_word_for_go_as_bytes() -> None:
         assert refused.status_code == 500
         assert "ask for it as binary data" in refused.json()["error"]["message"]
         assert ask(server, GIVEN_X, parameters={"binary_data_output": True}).status_code == 200
+
+
+@pytest.mark.parametrize("setting", [{"scale": 1e308}, {"std": [1e-300]}, {"std": [0.0]}, {"mean": [-1e39]}])
+def test_factors_that_float32_does_not_hold_are_refused(setting: dict[str, Any]) -> None:
+    given = {"name": "image", "shape": [1], "datatype": "BYTES", "data": [""], "parameters": {"image": setting}}
+    with live(None, graph=null_graph(IMAGE)) as server:
+        response = ask(server, given)
+    assert response.status_code == 400
+    assert f"parameters.image.{next(iter(setting))}" in response.json()["error"]["message"]
 
 
 def picture(value: int, form: str = "PNG") -> bytes:

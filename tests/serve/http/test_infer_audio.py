@@ -53,7 +53,9 @@ def test_recordings_by_the_settings_of_the_bundle_and_of_the_request() -> None:
         changed = ask(server, given(recording(), scale=1.0)).json()["outputs"][0]
         assert changed["data"][:4] == SAMPLES.tolist()
         refused = [
-            (given(b"ID3"), "inputs[0].data[0]: is no recording that can be decoded"),
+            (given(b"ID3"), "inputs[0].data[0]: is no recording that can be decoded (Format not recognised.)"),
+            (given(recording(), scale=1e13), "inputs[0].parameters.audio.scale"),
+            (given(recording(), scale=1e-300), "inputs[0].parameters.audio.scale"),
             (given(recording(np.zeros(9))), "inputs[0].data[0]: has 9 samples at 16000 Hz, the input takes 8"),
             (given(recording(), loud=1), "inputs[0].parameters.audio.loud"),
             (given(recording(), sample_rate_hz=1), "inputs[0].parameters.audio.sample_rate_hz"),

@@ -112,7 +112,9 @@ class GivenAudio:
         rows = array.reshape(len(heard), length)
         for row, samples, place in zip(rows, heard, places, strict=True):
             fitted = _fitted(samples, length, self.settings, place)
-            row[: len(fitted)] = scaled(fitted, self.settings, dtype)
+            # A client may choose a scale beyond what float16 holds.
+            with np.errstate(over="ignore"):
+                row[: len(fitted)] = scaled(fitted, self.settings, dtype)
             row[len(fitted) :] = 0
         return array
 
@@ -184,7 +186,9 @@ def _read(recording: bytes, settings: AudioSettings, where: str) -> tuple[int, n
             # A header may lie about the length: one sample more than may be is read, and no more.
             channels: npt.NDArray[np.float32] = file.read(most + 1, dtype="float32", always_2d=True)
     except soundfile.SoundFileError as e:
-        raise bad(where, f"is no recording that can be decoded ({' '.join(str(e).split())[:100]})") from e
+        # Its text begins with the address of the stream.
+        why = " ".join(str(getattr(e, "error_string", e)).split())[:100]
+        raise bad(where, f"is no recording that can be decoded ({why})") from e
     if len(channels) > most:
         raise bad(where, f"is longer than the {settings.max_s:g} s that are taken")
     if not np.isfinite(channels).all():

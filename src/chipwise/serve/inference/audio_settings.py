@@ -6,6 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from chipwise.serve.inference.factor import Positive
+
 MAX_DURATION_S = 600.0
 _MAX_RATE_HZ = 192_000
 _MAX_SAMPLES = int(MAX_DURATION_S * _MAX_RATE_HZ)
@@ -31,7 +33,7 @@ class AudioSettings(BaseModel):
     sample_rate_hz: Annotated[int, Field(ge=1000, le=_MAX_RATE_HZ)]
     mono: Literal["mix", "first"] = "mix"
     normalize: Literal["none", "peak", "standard"] = "none"
-    scale: Annotated[Finite, Field(gt=0)] | None = None
+    scale: Positive | None = None
     samples: Annotated[int, Field(ge=1, le=_MAX_SAMPLES)] | None = None
     short: Literal["pad", "refuse"] = "pad"
     long: Literal["crop", "refuse"] = "refuse"

@@ -114,7 +114,9 @@ class GivenImages:
             if pixels.shape[:2] != (array.shape[2:] if target.channels_first else array.shape[1:3]):
                 raise bad(f"{self.where}.data[{i}]", "has another size than the first; give a size for all")
             values = normalized(pixels, self.settings, dtype)
-            array[i] = values.transpose(2, 0, 1) if target.channels_first else values
+            # A client may choose a scale beyond what float16 holds.
+            with np.errstate(over="ignore"):
+                array[i] = values.transpose(2, 0, 1) if target.channels_first else values
         if array is None:
             raise bad(f"{self.where}.data", "holds no picture")
         return array

@@ -6,8 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from chipwise.serve.inference.factor import Number, Positive
+
 _MAX_SIDE = 8192
-Finite = Annotated[float, Field(allow_inf_nan=False)]
 Side = Annotated[int, Field(ge=1, le=_MAX_SIDE)]
 
 
@@ -29,7 +30,7 @@ class ImageSettings(BaseModel):
     fit: Literal["stretch", "letterbox", "crop"] = "stretch"
     size: Annotated[list[Side], Field(min_length=2, max_length=2)] | None = None
     order: Literal["rgb", "bgr"] = "rgb"
-    scale: Finite | None = None
-    mean: Annotated[list[Finite], Field(min_length=1, max_length=4)] = [0.0]
-    std: Annotated[list[Annotated[Finite, Field(gt=0)]], Field(min_length=1, max_length=4)] = [1.0]
+    scale: Number | None = None
+    mean: Annotated[list[Number], Field(min_length=1, max_length=4)] = [0.0]
+    std: Annotated[list[Positive], Field(min_length=1, max_length=4)] = [1.0]
     fill: Annotated[int, Field(ge=0, le=255)] = 114

@@ -19,6 +19,11 @@ from chipwise.serve.inference.tensor import Given, bad, check_listed
 from chipwise.serve.inference.tensor_types import type_name
 from chipwise.serve.pipeline.stage import Stage
 
+# Of what an answer lists; a request may have as much.
+_MAX_JSON_BYTES = 64 << 20
+# Written at a stretch, which takes a few milliseconds.
+_NUMBERS_AT_ONCE = 1 << 14
+
 
 @dataclass(frozen=True)
 class Place:
@@ -130,9 +135,9 @@ def written(name: str, ran: Ran) -> Reply:
 
     Raises:
         EngineError: A number is not finite, which JSON has no word for, or an output's type has no name.
-        RequestError: An output does not fit its place.
+        RequestError: An output does not fit its place, or is too long for JSON.
     """
-    entries, tails = [], []
+    entries, tails, left_bytes = [], [], _MAX_JSON_BYTES
     for output, array in ran.outputs.items():
         entry: dict[str, Any] = {"name": output, "datatype": type_name(array.dtype), "shape": list(array.shape)}
         if (place := ran.ask.places.get(output)) is not None:
@@ -142,15 +147,38 @@ def written(name: str, ran: Ran) -> Reply:
             tails.append(np.ascontiguousarray(little).tobytes())
             entry["parameters"] = {"binary_data_size": len(tails[-1])}
         else:
-            if array.dtype.kind == "f" and not np.isfinite(array).all():
-                raise EngineError(
-                    f"the output {output!r} holds numbers that JSON has no word for", remedy="ask for it as binary data"
-                )
-            entry["data"] = array.reshape(-1).tolist()
-        entries.append(entry)
-    head = {"model_name": name, **({} if ran.ask.id is None else {"id": ran.ask.id}), "outputs": entries}
-    text = to_json(head)
+            numbers = _listed(output, array, left_bytes)
+            left_bytes -= len(numbers)
+            entries.append(to_json(entry)[:-1] + b',"data":[' + numbers + b"]}")
+            continue
+        entries.append(to_json(entry))
+    head = to_json({"model_name": name, **({} if ran.ask.id is None else {"id": ran.ask.id})})
+    text = head[:-1] + b',"outputs":[' + b",".join(entries) + b"]}"
     return Reply(text + b"".join(tails), len(text) if tails else None)
+
+
+def _listed(output: str, array: npt.NDArray[Any], most_bytes: int) -> bytes:
+    """The numbers of an output, as JSON lists them, by parts between which other threads get their turn.
+
+    Raises:
+        EngineError: One is not finite.
+        RequestError: They are longer than ``most_bytes``.
+    """
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise EngineError(
+            f"the output {output!r} holds numbers that JSON has no word for", remedy="ask for it as binary data"
+        )
+    flat, parts, used_bytes = array.reshape(-1), [], 0
+    for start in range(0, len(flat), _NUMBERS_AT_ONCE):
+        parts.append(to_json(flat[start : start + _NUMBERS_AT_ONCE].tolist())[1:-1])
+        used_bytes += len(parts[-1]) + 1
+        if used_bytes > most_bytes:
+            raise bad(
+                "outputs",
+                f"of {len(flat)} numbers in {output!r} an answer becomes longer than {_MAX_JSON_BYTES >> 20} MiB of "
+                "JSON; ask for it as binary data",
+            )
+    return b",".join(parts)
 
 
 def _left(array: npt.NDArray[Any], place: Place) -> dict[str, str | int]:
