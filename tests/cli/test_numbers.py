@@ -32,6 +32,8 @@ def test_no_dimension(text: str) -> None:
         ["serve", "B", "--threads", "99999999"],
         ["serve", "B", "--slots", "100000000"],
         ["serve", "B", "--grace", "nan"],
+        ["serve", "B", "--grace", "1e308"],
+        ["serve", "B", "--engine-timeout", "1e308"],
         ["verify", "B", "--suite", "s", "--threads", "99999999"],
     ],
 )

@@ -183,6 +183,7 @@ def test_prompts_that_could_not_be_kept_are_one_line_at_the_start(
         ["--air", "30", "--board", "/"],
         ["--shared-memory"],
         ["--fallback", "resident"],
+        ["--board", ""],
     ],
 )
 def test_bad_options(bundle: Path, options: list[str], capsys: pytest.CaptureFixture[str]) -> None:

@@ -83,12 +83,15 @@ def board_settings(
     """What the options say.
 
     Raises:
-        InputError: They contradict each other, or one means nothing without another.
+        InputError: They contradict each other, one means nothing without another, or the board has no name.
     """
     if sustained is not None and peak_watts is None:
         raise InputError(
             "there is no power to take a share of", where="--sustained", remedy="add --peak-watts, or leave it out"
         )
+    if board == "":
+        # What a variable of the shell leaves that is not set.
+        raise InputError("it names no board", where="--board", remedy=f"give a folder or {PREFIX}rk3576")
     if air is not None and not (board or "").startswith(PREFIX):
         raise InputError(
             "only a virtual board has air that can be chosen", where="--air", remedy=f"add --board {PREFIX}rk3576"

@@ -17,6 +17,8 @@ STREAMS = click.IntRange(1, 1 << 16)
 SLOTS = click.IntRange(1, 4096)
 THREADS = click.IntRange(1, 1024)
 THREADS_OR_ALL = click.IntRange(0, 1024)
+# A year. Systems count what they wait for in fewer bits than a float has.
+LONGEST_S = 366 * 86400.0
 
 
 def dimensions(texts: Sequence[str]) -> dict[str, int]:

@@ -13,7 +13,7 @@ import click
 from click.core import ParameterSource
 
 from chipwise.cli.board_options import board_options, board_settings
-from chipwise.cli.numbers import CONTEXT, SLOTS, THREADS
+from chipwise.cli.numbers import CONTEXT, LONGEST_S, SLOTS, THREADS
 from chipwise.engine.isolated import Isolation
 from chipwise.errors import InputError
 from chipwise.serve.assembly import Served
@@ -93,7 +93,7 @@ def _traces_endpoint(_: click.Context, __: click.Parameter, value: str | None) -
 )
 @click.option(
     "--engine-timeout",
-    type=click.FloatRange(0, min_open=True),
+    type=click.FloatRange(0, LONGEST_S, min_open=True),
     callback=_finite,
     help="Seconds after which a step or run of an engine's own process counts as a hang.  "
     "[default: ten times the slowest so far, 30 at least]",
@@ -147,13 +147,13 @@ def _traces_endpoint(_: click.Context, __: click.Parameter, value: str | None) -
 )
 @click.option(
     "--request-timeout",
-    type=click.FloatRange(0, min_open=True),
+    type=click.FloatRange(0, LONGEST_S, min_open=True),
     callback=_finite,
     help="Seconds that an answer may take, waiting included.  [default: no end]",
 )
 @click.option(
     "--grace",
-    type=click.FloatRange(0),
+    type=click.FloatRange(0, LONGEST_S),
     callback=_finite,
     default=_DEFAULT.grace_s,
     show_default=True,

@@ -296,10 +296,15 @@ def test_a_program_of_another_user_is_refused(server: Live, shared: Shared, monk
     assert ask(server, at(0, 12)).status_code == 200
 
 
-def test_a_proxy_that_names_its_caller_is_refused(server: Live, shared: Shared) -> None:
-    body = {"key": shared.key, "offset": 0, "byte_size": 1}
-    response = server.http.post(f"{ROOT}/region/r/register", json=body, headers={"x-forwarded-for": "192.0.2.7"})
-    assert response.status_code == 403
+@pytest.mark.parametrize("header", ["X-Forwarded-For", "Forwarded", "Via", "X-Real-IP", "Origin"])
+def test_who_is_behind_a_proxy_and_pages_in_browsers_are_refused(server: Live, shared: Shared, header: str) -> None:
+    assert register(server, shared.key).status_code == 200
+    server.http.headers[header] = "http://evil.example"
+    try:
+        refused = [register(server, shared.key, "s"), ask(server, at(0, 12)), server.http.post(f"{ROOT}/unregister")]
+    finally:
+        del server.http.headers[header]
+    assert [response.status_code for response in refused] == [403, 403, 403]
 
 
 def test_strangers_to_the_keys_are_refused_first(shared: Shared, tmp_path: Path) -> None:

@@ -13,12 +13,14 @@ from typing import Any, TypeAlias
 from starlette.requests import Request
 
 from chipwise.errors import RequestError
-from chipwise.serve.http.errors import NOT_LOCAL
+from chipwise.serve.http.errors import NOT_ALLOWED, NOT_LOCAL
 
 # The kernel's tables of sockets: address and port of both ends, and whose a socket is.
 _TABLES = {4: Path("/proc/net/tcp"), 6: Path("/proc/net/tcp6")}
 _LOCAL, _REMOTE, _UID = 1, 2, 7
 _ROOT = 0
+# What a proxy of that user adds, or a page in its browser: whoever is behind it may be anybody.
+_FROM_ELSEWHERE = ("forwarded", "x-forwarded-for", "x-real-ip", "via", "origin")
 
 CONNECTION = "connection"
 """Where a request's state holds its connection."""
@@ -49,7 +51,7 @@ def require_own_user(request: Request, what: str, remedy: str) -> None:
         remedy: What others can do.
 
     Raises:
-        RequestError: It calls from elsewhere, runs as another user, or nobody can tell (403).
+        RequestError: It calls from elsewhere, runs as another user or for somebody else, or nobody can tell (403).
     """
     uid = caller_uid(request)
     if uid not in (os.geteuid(), _ROOT):
@@ -57,6 +59,10 @@ def require_own_user(request: Request, what: str, remedy: str) -> None:
             f"{what} for programs of the server's own user on its own machine",
             remedy=remedy,
             code=NOT_LOCAL,
+        )
+    if any(name in request.headers for name in _FROM_ELSEWHERE):
+        raise RequestError(
+            f"{what} neither for who is behind a proxy nor for a page in a browser", remedy=remedy, code=NOT_ALLOWED
         )
 
 
