@@ -294,6 +294,31 @@ def test_nan_logits_end_only_the_request_they_belong_to() -> None:
     assert isinstance(bench.events[second][-1], Failure)
 
 
+def test_readers_are_woken_once_a_step_before_the_next_runs() -> None:
+    bench = Bench(n_slots=3, next_token=says("hello"))
+    log: list[str] = []
+    step = bench.session.step
+
+    def logged(batch):
+        log.append("step")
+        return step(batch)
+
+    def wake() -> None:
+        log.append("wake")
+
+    def outbox(event: Event):
+        log.append(event.text if isinstance(event, Piece) else "end")
+        return wake
+
+    bench.session.step = logged
+    for _ in range(2):
+        request = Request("r", np.array([10], dtype=np.int64), 3, GREEDY, (), 0.0)
+        bench.runner.submit(request, outbox)
+    bench.run()
+    steps = " ".join(log).split("step ")[1:]
+    assert [step.strip() for step in steps] == ["h wake", "e wake", "h wake", "l e end wake", "l end wake"]
+
+
 def test_fail_all_answers_the_waiting_too() -> None:
     bench = Bench(n_slots=1)
     tickets = [bench.ask() for _ in range(3)]

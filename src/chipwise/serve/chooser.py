@@ -13,6 +13,7 @@ from chipwise.serve.metrics import Metrics
 from chipwise.serve.sampling import Sampler
 from chipwise.serve.scheduler import Scheduler
 from chipwise.serve.speculation.draft import Draft
+from chipwise.serve.teller import Teller
 from chipwise.serve.ticket import Ticket
 
 Rows = npt.NDArray[np.float32]
@@ -25,13 +26,17 @@ class Chooser:
         vocab_size: Length of a row of logits.
         scheduler: Is told what was chosen.
         metrics: Count the tokens.
+        teller: Is told the text.
         clock: The time in seconds.
     """
 
-    def __init__(self, vocab_size: int, scheduler: Scheduler, metrics: Metrics, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, vocab_size: int, scheduler: Scheduler, metrics: Metrics, teller: Teller, clock: Callable[[], float]
+    ) -> None:
         self._sampler = Sampler(vocab_size)
         self._scheduler = scheduler
         self._metrics = metrics
+        self._teller = teller
         self._clock = clock
 
     def choose(self, ticket: Ticket, logits: Rows, best: Sequence[int], draft: Draft) -> Finish | Failure | None:
@@ -76,7 +81,7 @@ class Chooser:
         self._count_token(ticket)
         piece = answer.push(token, logprobs, complete=constraint is not None and constraint.complete)
         if piece is not None:
-            ticket.outbox(piece)
+            self._teller.tell(ticket, piece)
         if answer.finish_reason is not None:
             return Finish(answer.finish_reason, len(request.prompt), answer.n_tokens, ticket.sequence.cached)
         self._scheduler.feed(ticket.sequence, token)

@@ -53,5 +53,12 @@ class Failure:
 
 Event: TypeAlias = Piece | Finish | Failure
 
-Outbox = Callable[[Event], None]
-"""Takes a request's events, in order, from the serving thread; it neither blocks nor raises."""
+Wake = Callable[[], None]
+"""Wakes whoever reads what an outbox took; it neither blocks nor raises. Equal ones wake the same readers."""
+
+Outbox = Callable[[Event], Wake | None]
+"""Takes a request's events, in order, from the serving thread; it neither blocks nor raises.
+
+What it returns is to be called before the thread runs a step or waits: so all events of a step take one call. None if
+nobody waits for this event.
+"""

@@ -28,6 +28,7 @@ from chipwise.serve.scrub import scrub
 from chipwise.serve.sequence import Sequence
 from chipwise.serve.served_model import ServedModel
 from chipwise.serve.slots import Move
+from chipwise.serve.teller import Teller
 from chipwise.serve.ticket import Ticket
 from chipwise.serve.turns import Turns
 from chipwise.serve.vocabulary import Vocabulary
@@ -70,7 +71,8 @@ class Runner:
         self._replay = Replay()
         if self._process is not None:
             self._process.while_waiting(self._tell_expired)
-        self._chooser = Chooser(model.session.vocab_size, scheduler, metrics, clock)
+        self._teller = Teller()
+        self._chooser = Chooser(model.session.vocab_size, scheduler, metrics, self._teller, clock)
         self._lock = threading.Lock()
         self._live: dict[Sequence, Ticket] = {}
         self._cancelled: set[Ticket] = set()
@@ -147,10 +149,9 @@ class Runner:
         """Run one step of the session; False if there was nothing to do."""
         self._move(self._end([(ticket, ticket.told) for ticket in self._take_cancelled()]))
         self._move(self._end(self._expired()))
-        if not self._usable():
-            return False
-        with self._lock:
-            step = self._scheduler.schedule(self._clock(), self._replay.limited(self._limits()))
+        step = self._next_step() if self._usable() else None
+        # What the step before said is sent while this one runs.
+        self._teller.wake()
         if step is None:
             return False
         if not self._move(list(step.moves)):
@@ -178,6 +179,11 @@ class Runner:
         with self._lock:
             live = list(self._live.values())
         self._move(self._end([(ticket, Failure(error)) for ticket in live]))
+        self._teller.wake()
+
+    def _next_step(self) -> Step | None:
+        with self._lock:
+            return self._scheduler.schedule(self._clock(), self._replay.limited(self._limits()))
 
     def _after(self, step: Step, logits: npt.NDArray[np.float32], duration_s: float) -> None:
         if step.kind == "prefill":
@@ -275,7 +281,7 @@ class Runner:
             ticket.sequence.restart()
             if not rescue.take(ticket):
                 self._metrics.over("error")
-                ticket.outbox(Failure(error))
+                self._teller.tell(ticket, Failure(error))
                 trace_end(ticket, Failure(error), self._clock())
         return moves
 
@@ -301,7 +307,7 @@ class Runner:
         for ticket, end in ends:
             self._metrics.over(outcome(end))
             if end is not None:
-                ticket.outbox(end)
+                self._teller.tell(ticket, end)
             trace_end(ticket, end, now_s)
         return moves
 
@@ -314,12 +320,15 @@ class Runner:
     def _tell_expired(self) -> None:
         """A step takes long, perhaps for good: whose deadline passes meanwhile hears so now, and is ended after it."""
         for ticket, end in self._expired():
-            ticket.outbox(end)
+            self._teller.tell(ticket, end)
             # A client that has its answer goes away: that is no reason of its own.
             ticket.outbox, ticket.told = nobody, end
+        self._teller.wake()
 
     def _move(self, moves: list[Move]) -> bool:
         """Copy KV; False if that failed, and everybody who held some was told."""
+        if moves:
+            self._teller.wake()
         try:
             for move in moves:
                 self._session.move_slot(move.source, move.target, move.tokens)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 from chipwise.serve.events import Finish, Piece
+from chipwise.serve.http import sse
 from chipwise.serve.http.call_reader import Call, CallReader
 from chipwise.serve.http.form import Frame, finite
 from chipwise.serve.sampling import TokenLogprobs
@@ -38,29 +40,27 @@ class ChatForm:
         self._logprobs = logprobs
         self._reader = reader
 
-    def opening(self) -> list[dict[str, Any]]:
+    def opening(self) -> bytes:
         """The chunk that says who speaks."""
-        return [self._chunk({"role": "assistant", "content": "", "refusal": None}, None, None)]
+        return self._chunk({"role": "assistant", "content": "", "refusal": None}, None, None)
 
-    def piece(self, piece: Piece) -> list[dict[str, Any]]:
+    def piece(self, piece: Piece) -> bytes:
         """The chunk of a piece of text, and those of the calls that end in it."""
         if self._reader is None:
-            return [self._chunk({"content": piece.text}, self._shown(piece.tokens), None)]
+            return self._text(piece.text, piece.tokens)
         text, calls = self._reader.push(piece.text)
-        chunks = self._call_chunks(calls, self._reader.n_calls - len(calls))
-        if text or (self._logprobs and piece.tokens):
-            chunks.insert(0, self._chunk({"content": text} if text else {}, self._shown(piece.tokens), None))
-        return chunks
+        said = self._text(text, piece.tokens) if text else b""
+        if not text and self._logprobs and piece.tokens:
+            said = self._chunk({}, self._shown(piece.tokens), None)
+        return said + self._call_chunks(calls)
 
-    def ending(self, finish: Finish) -> list[dict[str, Any]]:
+    def ending(self, finish: Finish) -> bytes:
         """The chunk that says why the answer ended, and before it what was held back."""
-        chunks = []
+        said = b""
         if self._reader is not None:
             text, calls = self._reader.flush()
-            chunks = [self._chunk({"content": text}, None, None)] if text else []
-            chunks += self._call_chunks(calls, self._reader.n_calls - len(calls))
-        chunks.append(self._chunk({}, None, self.reason(finish)))
-        return chunks
+            said = (self._chunk({"content": text}, None, None) if text else b"") + self._call_chunks(calls)
+        return said + self._chunk({}, None, self.reason(finish))
 
     def whole(self, pieces: Sequence[Piece], finish: Finish) -> dict[str, Any]:
         """The choice in one."""
@@ -84,17 +84,29 @@ class ChatForm:
         called = self._reader is not None and self._reader.n_calls > 0
         return "tool_calls" if called and finish.reason == "stop" else finish.reason
 
-    def _call_chunks(self, calls: Sequence[Call], index: int) -> list[dict[str, Any]]:
-        """OpenAI's deltas: first who is called, then with what."""
+    def _call_chunks(self, calls: Sequence[Call]) -> bytes:
+        """OpenAI's deltas of the latest calls: first who is called, then with what."""
+        if self._reader is None:
+            return b""
         chunks = []
-        for i, call in enumerate(calls, start=index):
+        for i, call in enumerate(calls, start=self._reader.n_calls - len(calls)):
             opening = {"index": i, **_whole_call(call), "function": {"name": call.name, "arguments": ""}}
             chunks.append(self._chunk({"tool_calls": [opening]}, None, None))
             rest = {"index": i, "function": {"arguments": call.arguments}}
             chunks.append(self._chunk({"tool_calls": [rest]}, None, None))
-        return chunks
+        return b"".join(chunks)
 
-    def _chunk(self, delta: dict[str, Any], logprobs: dict[str, Any] | None, reason: str | None) -> dict[str, Any]:
+    @cached_property
+    def _texts(self) -> sse.TextEvents:
+        return sse.TextEvents(lambda text: self._held({"content": text}, None, None))
+
+    def _text(self, text: str, tokens: Sequence[TokenLogprobs]) -> bytes:
+        return self._chunk({"content": text}, self._shown(tokens), None) if self._logprobs else self._texts.event(text)
+
+    def _chunk(self, delta: dict[str, Any], logprobs: dict[str, Any] | None, reason: str | None) -> bytes:
+        return sse.event(self._held(delta, logprobs, reason))
+
+    def _held(self, delta: dict[str, Any], logprobs: dict[str, Any] | None, reason: str | None) -> dict[str, Any]:
         choice = {"index": self._index, "delta": delta, "logprobs": logprobs, "finish_reason": reason}
         return self._frame.chunk(choice)
 

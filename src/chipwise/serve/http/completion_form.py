@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 from chipwise.serve.events import Finish, Piece
+from chipwise.serve.http import sse
 from chipwise.serve.http.form import Frame, finite
 from chipwise.serve.vocabulary import Vocabulary
 
@@ -26,17 +28,19 @@ class CompletionForm:
         self._index = index
         self._logprobs = logprobs
 
-    def opening(self) -> list[dict[str, Any]]:
+    def opening(self) -> bytes:
         """A completion begins with its text."""
-        return []
+        return b""
 
-    def piece(self, piece: Piece) -> list[dict[str, Any]]:
+    def piece(self, piece: Piece) -> bytes:
         """The chunk of a piece of text."""
-        return [self._chunk(piece.text, self._shown([piece]), None)]
+        if not self._logprobs:
+            return self._texts.event(piece.text)
+        return sse.event(self._chunk(piece.text, self._shown([piece]), None))
 
-    def ending(self, finish: Finish) -> list[dict[str, Any]]:
+    def ending(self, finish: Finish) -> bytes:
         """The chunk that says why the answer ended."""
-        return [self._chunk("", None, finish.reason)]
+        return sse.event(self._chunk("", None, finish.reason))
 
     def whole(self, pieces: Sequence[Piece], finish: Finish) -> dict[str, Any]:
         """The choice in one."""
@@ -45,6 +49,10 @@ class CompletionForm:
     def reason(self, finish: Finish) -> str:
         """Why it ended."""
         return finish.reason
+
+    @cached_property
+    def _texts(self) -> sse.TextEvents:
+        return sse.TextEvents(lambda text: self._chunk(text, None, None))
 
     def _chunk(self, text: str, logprobs: dict[str, Any] | None, reason: str | None) -> dict[str, Any]:
         return self._frame.chunk(self._choice(text, logprobs, reason))

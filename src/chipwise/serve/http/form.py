@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from chipwise.serve.events import Finish, Piece
+from chipwise.serve.http import sse
 
 # JSON has no minus infinity; OpenAI writes this for a token that cannot come.
 _LEAST_LOGPROB = -9999.0
@@ -34,15 +35,15 @@ class Frame:
         return str(self.head["id"])
 
     def chunk(self, choice: dict[str, Any]) -> dict[str, Any]:
-        """A part of a stream that belongs to one choice."""
+        """What a part of a stream that belongs to one choice holds."""
         chunk = {**self.head, "object": self.chunk_object, "choices": [choice]}
         return {**chunk, "usage": None} if self.include_usage else chunk
 
-    def counts(self, ends: Sequence[Finish]) -> list[dict[str, Any]]:
+    def counts(self, ends: Sequence[Finish]) -> bytes:
         """The part of a stream that follows all choices: the token counts, if they were asked for."""
         if not self.include_usage:
-            return []
-        return [{**self.head, "object": self.chunk_object, "choices": [], "usage": usage(ends)}]
+            return b""
+        return sse.event({**self.head, "object": self.chunk_object, "choices": [], "usage": usage(ends)})
 
     def whole(self, choices: Sequence[dict[str, Any]], ends: Sequence[Finish]) -> dict[str, Any]:
         """The answer in one."""
@@ -50,17 +51,17 @@ class Frame:
 
 
 class Form(Protocol):
-    """Writes one choice, either whole or as a stream of chunks."""
+    """Writes one choice, either whole or as a stream of chunks, each an event of its own."""
 
-    def opening(self) -> list[dict[str, Any]]:
+    def opening(self) -> bytes:
         """The chunks before the first text."""
         ...
 
-    def piece(self, piece: Piece) -> list[dict[str, Any]]:
+    def piece(self, piece: Piece) -> bytes:
         """The chunks of a piece of text."""
         ...
 
-    def ending(self, finish: Finish) -> list[dict[str, Any]]:
+    def ending(self, finish: Finish) -> bytes:
         """The chunks after the last text."""
         ...
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
-from starlette.responses import JSONResponse, Response, StreamingResponse
-from starlette.types import Receive, Scope, Send
+from starlette.responses import JSONResponse, Response
+from starlette.types import Message, Receive, Scope, Send
 
 from chipwise.serve.events import Failure, Finish, Piece
 from chipwise.serve.http import sse
@@ -71,44 +70,44 @@ class AnswerResponse:
         if isinstance(first, Failure):
             await error_response(first.error)(scope, receive, send)
         elif self._stream:
-            stream = StreamingResponse(self._chunks(deliveries), headers=self._headers, media_type="text/event-stream")
-            await stream.stream_response(send)
+            await self._send_stream(deliveries, send)
         else:
             response = await self._whole(deliveries)
             await response(scope, receive, send)
 
-    async def _chunks(self, deliveries: list[Delivery]) -> AsyncIterator[bytes]:
-        """The stream, each part as long as what has come since the last was sent."""
-        parts = [chunk for form in self._forms for chunk in form.opening()]
-        ends: dict[int, Finish] = {}
-        while True:
-            failure = None
-            for choice, event in deliveries:
-                if isinstance(event, Failure):
-                    failure = event
-                    break
-                parts += self._written(choice, event)
-                if isinstance(event, Finish):
-                    ends[choice] = event
-            if failure is not None:
-                parts.append(error_body(failure.error))
-            elif len(ends) == len(self._forms):
-                parts += self._frame.counts(_in_order(ends))
-            else:
-                yield _wire(parts)
-                parts = []
-                deliveries = await self._mailbox.get()
-                continue
-            yield _wire(parts) + sse.DONE
-            return
+    async def _send_stream(self, deliveries: list[Delivery], send: Send) -> None:
+        """Send the stream, each part as long as what has come since the last was sent.
 
-    def _written(self, choice: int, event: Piece | Finish) -> list[dict[str, Any]]:
-        form = self._forms[choice]
-        if isinstance(event, Piece):
-            return form.piece(event)
-        parts = form.ending(event)
-        self._note_reason(choice, event)
-        return parts
+        Straight to the server: a token costs no generator and no response object.
+        """
+        await send(self._start())
+        forms, ends = self._forms, dict[int, Finish]()
+        parts = [form.opening() for form in forms]
+        while True:
+            for choice, event in deliveries:
+                if isinstance(event, Piece):
+                    parts.append(forms[choice].piece(event))
+                elif isinstance(event, Finish):
+                    parts.append(forms[choice].ending(event))
+                    self._note_reason(choice, event)
+                    ends[choice] = event
+                else:
+                    parts.append(sse.event(error_body(event.error)))
+                    await send(_body(parts, last=True))
+                    return
+            if len(ends) == len(forms):
+                parts.append(self._frame.counts(_in_order(ends)))
+                await send(_body(parts, last=True))
+                return
+            if any(parts):
+                await send(_body(parts))
+            parts = []
+            deliveries = await self._mailbox.get()
+
+    def _start(self) -> Message:
+        headers = {**self._headers, "content-type": "text/event-stream; charset=utf-8"}
+        raw = [(name.encode(), value.encode()) for name, value in headers.items()]
+        return {"type": "http.response.start", "status": 200, "headers": raw}
 
     def _note_reason(self, choice: int, finish: Finish) -> None:
         if self._trace is not None:
@@ -134,8 +133,12 @@ class AnswerResponse:
             deliveries = await self._mailbox.get()
 
 
-def _wire(parts: Sequence[dict[str, Any]]) -> bytes:
-    return b"".join(map(sse.event, parts))
+def _body(parts: Sequence[bytes], *, last: bool = False) -> Message:
+    return {
+        "type": "http.response.body",
+        "body": b"".join([*parts, sse.DONE] if last else parts),
+        "more_body": not last,
+    }
 
 
 def _in_order(ends: dict[int, Finish]) -> list[Finish]:

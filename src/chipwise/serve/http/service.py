@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 from uuid import uuid4
@@ -26,7 +26,7 @@ from chipwise.serve.http.traced import trace_of, trace_queued
 from chipwise.serve.http.urgency import from_headers
 from chipwise.serve.kv_contents import KvContents
 from chipwise.serve.lanes import Lanes
-from chipwise.serve.mailbox import Mailbox
+from chipwise.serve.mailbox import Mailbox, Postman
 from chipwise.serve.metrics import Metrics
 from chipwise.serve.priority import Priority
 from chipwise.serve.request import Request
@@ -76,6 +76,7 @@ class Service:
         hardware: What it runs on; None if nobody looks.
         contents: What the session's slots hold, to be kept at the end.
         names: What requests may call it, the one for lists first: those before it go on being answered.
+        postman: Brings events from the loop's threads.
     """
 
     model: ServedModel
@@ -89,6 +90,7 @@ class Service:
     hardware: Hardware | None = None
     contents: KvContents | None = None
     names: tuple[str, ...] = ()
+    postman: Postman = field(default_factory=Postman)
 
     @cached_property
     def call_form(self) -> CallForm:
@@ -241,7 +243,7 @@ class Service:
             trace=asked.trace,
         )
         trace_queued(request, fields, len(forms), self.model.name)
-        mailbox = Mailbox(at_once=not fields.stream)
+        mailbox = Mailbox(self.postman, at_once=not fields.stream)
         tickets: list[Ticket] = []
 
         def give_up() -> None:
