@@ -102,10 +102,15 @@ def sync(path: Path) -> None:
         os.close(fd)
 
 
-def write_atomic(path: Path, data: bytes | str) -> None:
+def write_atomic(path: Path, data: bytes | str, *, mode: int = 0o666) -> None:
     """Write a file so that a reader sees the old content or the new, never a part.
 
     Text is written as UTF-8. The temporary file lies beside ``path`` and is removed if anything fails.
+
+    Args:
+        path: The file.
+        data: Its content.
+        mode: Who may read and write it, as far as the user's umask lets them.
 
     Raises:
         OutputError: The disk is full, read-only, or the path not writable.
@@ -120,7 +125,7 @@ def write_atomic(path: Path, data: bytes | str) -> None:
                 temporary.flush()
                 os.fsync(temporary.fileno())
                 # mkstemp makes files for their owner alone; a file of the user's has the user's umask.
-                part.chmod(0o666 & ~_umask())
+                part.chmod(mode & ~_umask())
                 part.replace(path)
             except BaseException:
                 part.unlink(missing_ok=True)

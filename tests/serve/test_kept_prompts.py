@@ -50,7 +50,7 @@ def test_prompts_come_back_into_another_session(tmp_path: Path) -> None:
     assert (move.tokens, again.past) == (100, 100)
     assert session.held(move.source) == list(SYSTEM)
     if os.name == "posix":
-        assert (tmp_path / "kept").stat().st_mode & 0o077 == 0
+        assert all(path.stat().st_mode & 0o077 == 0 for path in (tmp_path / "kept", *kept(tmp_path / "kept")))
 
 
 def test_one_that_another_begins_with_and_a_short_one_are_not_kept(tmp_path: Path) -> None:
@@ -92,6 +92,22 @@ def test_what_is_not_whole_is_named_and_left_out(
     with caplog.at_level(logging.WARNING):
         assert kept_prompts.restore(tmp_path, "m", null(), KvContents(3)) == 1
     assert str(path) in caplog.text
+
+
+@pytest.mark.parametrize("field", ["tokens", "shape"])
+@pytest.mark.parametrize("value", [None, 0, -1, 1.5, True, "x", [], [0], [-1], [100, 2], [1 << 62] * 2, {}, 10**30, 99])
+def test_a_head_whose_numbers_are_wrong_is_left_out_too(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, field: str, value: object
+) -> None:
+    """Its digest is right: it is of another program, or somebody made it up."""
+    kept_prompts.save(tmp_path, "m", *filled(SYSTEM))
+    (path,) = kept(tmp_path)
+    head, _, body = path.read_bytes().partition(b"\n")
+    path.write_bytes(json.dumps({**json.loads(head), field: value}).encode() + b"\n" + body)
+    assert kept_prompts.restore(tmp_path, "m", null(), KvContents(3)) == 0
+    path.write_bytes(b"[" * 100_000)
+    assert kept_prompts.restore(tmp_path, "m", null(), KvContents(3)) == 0
+    assert caplog.text.count(str(path)) == 2
 
 
 @pytest.mark.parametrize(("identity", "context"), [("another", 256), ("m", 90)])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -36,6 +37,22 @@ class _Head:
     tokens: int
     shape: tuple[int, ...]
     sha256: str
+
+    @classmethod
+    def read(cls, line: bytes) -> _Head:
+        """The head that a line of JSON holds.
+
+        Raises:
+            ValueError: It is none, or its numbers are none that ``save`` writes.
+        """
+        try:
+            fields = json.loads(line)
+            head = cls(**{**fields, "shape": tuple(fields["shape"])})
+        except (TypeError, KeyError, RecursionError) as e:
+            raise ValueError(f"no head ({e})") from e
+        if not all(type(size) is int and size >= 1 for size in (head.tokens, *head.shape)):
+            raise ValueError(f"{head.tokens} tokens in the shape {head.shape}")
+        return head
 
 
 def make_folder(folder: Path) -> None:
@@ -75,7 +92,8 @@ def save(folder: Path, identity: str, session: Session, contents: KvContents) ->
         body = np.ascontiguousarray(tokens, "<i8").tobytes() + kv.tobytes()
         head = _Head(_FORMAT, identity, len(tokens), kv.shape, sha256_bytes(body))
         name = sha256_bytes(identity.encode() + body[: 8 * len(tokens)])[:32] + _SUFFIX
-        write_atomic(folder / name, json.dumps(asdict(head)).encode() + b"\n" + body)
+        # The folder may have been made by others, for anybody.
+        write_atomic(folder / name, json.dumps(asdict(head)).encode() + b"\n" + body, mode=0o600)
         kept.add(name)
     for path in folder.glob(f"*{_SUFFIX}"):
         if path.name not in kept:
@@ -124,13 +142,13 @@ def _read(path: Path, identity: str, session: Session) -> tuple[npt.NDArray[np.i
     where = str(path)
     line, _, body = read_bounded(path, _MAX_BYTES).partition(b"\n")
     try:
-        fields = json.loads(line)
-        head = _Head(**{**fields, "shape": tuple(fields["shape"])})
-    except (ValueError, TypeError, KeyError) as e:
+        head = _Head.read(line)
+    except ValueError as e:
         raise InputError("no kept prompt", where=where, remedy="delete it") from e
     if (head.format, head.identity) != (_FORMAT, identity):
         raise InputError("it is another model's, runtime's or machine's", where=where, remedy="delete it")
-    if sha256_bytes(body) != head.sha256:
+    # Whole numbers of Python's: they may be of any size.
+    if sha256_bytes(body) != head.sha256 or len(body) != 8 * head.tokens + 4 * math.prod(head.shape):
         raise InputError("it is truncated or altered", where=where, remedy="delete it")
     tokens = np.frombuffer(body, "<i8", head.tokens).astype(np.int64)
     if head.tokens > session.max_context or tokens.min() < 0 or tokens.max() >= session.vocab_size:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import socket
 import threading
 
 import httpx
@@ -216,6 +217,23 @@ def test_grace_time_ends_what_still_runs() -> None:
         assert all("the server shut down before the answer was complete" in text for text in texts)
         server.thread.join(5)
         assert not server.thread.is_alive()
+
+
+def test_who_still_sends_when_the_server_ends_is_told(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("chipwise.serve.http_server._READ_S", 0.2)
+    with live(slow()) as server, socket.create_connection(server.http.base_url.netloc.decode().split(":")) as client:
+        client.settimeout(10)
+        client.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 5000\r\n\r\n{")
+        server.wait(lambda: len(server.server.server_state.tasks) == 1)
+        server.server.drain()
+        answer = b"".join(iter(lambda: client.recv(1 << 16), b""))
+        server.thread.join(5)
+        assert not server.thread.is_alive()
+    assert answer.startswith(b"HTTP/1.1 503 ")
+    assert b"the server shut down before the request was complete" in answer
+    assert not any(record.exc_info for record in caplog.records)
 
 
 def test_bug_in_the_loop_is_an_error_for_all_and_ends_the_server(caplog: pytest.LogCaptureFixture) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -75,7 +76,7 @@ def open_gguf(binding: Binding, path: Path, plan: MemoryPlan, *, threads: int, s
         # What is mapped from the file cannot lie in huge pages: a token took 13.5 ms of CPU time so, and 11.3 in them.
         params.load_mode = _READ_WHOLE
     with huge_pages():
-        model = binding.llama_model_load_from_file(str(path).encode(), params)
+        model = binding.llama_model_load_from_file(os.fsencode(path), params)
     if not model:
         raise EngineError(
             f"llama.cpp cannot load the file{log.reason()}", where=str(path),

@@ -16,6 +16,7 @@ from chipwise.errors import ChipwiseError, OverloadedError, RequestError, Unavai
 from chipwise.serve.http.body import BodyRoom
 from chipwise.serve.http.chat import chat_route
 from chipwise.serve.http.completions import completions_route
+from chipwise.serve.http.cut_short import CutShort
 from chipwise.serve.http.embeddings import embeddings_route
 from chipwise.serve.http.errors import NOT_SERVED, error_response, on_bug, on_disconnect, on_http_error
 from chipwise.serve.http.framing import OneLength
@@ -73,7 +74,7 @@ def create_app(site: Site) -> Starlette:
             ClientDisconnect: on_leaving,
             Exception: on_bug,
         },
-        middleware=[Middleware(OneLength), Middleware(Guard, keys=site.keys), *traced],
+        middleware=[Middleware(CutShort), Middleware(OneLength), Middleware(Guard, keys=site.keys), *traced],
     )
     app.state.body_room, app.state.body_turn = BodyRoom(), asyncio.Lock()
     # A client of an API does not follow a redirect, it wants to know that the path is wrong.
