@@ -57,6 +57,17 @@ def test_one_that_another_begins_with_and_a_short_one_are_not_kept(tmp_path: Pat
     assert kept_prompts.save(tmp_path, "m", *filled(SYSTEM, SYSTEM[:80], range(4000, 4020))) == 1
 
 
+def test_files_of_other_programs_that_end_alike_stay(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    others = {"main.kv": b"<Button>:\n", "0123.kv": b"", f"{'g' * 32}.kv": b"{}", f"{'0' * 33}.kv": b"x"}
+    for name, content in others.items():
+        (tmp_path / name).write_bytes(content)
+    kept_prompts.save(tmp_path, "m", *filled(SYSTEM))
+    assert kept_prompts.restore(tmp_path, "m", null(), KvContents(3)) == 1
+    kept_prompts.save(tmp_path, "m", *filled())
+    assert {path.name: path.read_bytes() for path in kept(tmp_path)} == others
+    assert not caplog.records
+
+
 def test_what_is_no_longer_in_a_slot_goes(tmp_path: Path) -> None:
     kept_prompts.save(tmp_path, "m", *filled(SYSTEM))
     before = kept(tmp_path)

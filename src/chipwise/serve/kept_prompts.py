@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import math
+import re
 import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -23,6 +24,8 @@ from chipwise.files import read_bounded, sha256_bytes, write_atomic, writing
 from chipwise.serve.kv_contents import KvContents
 
 _SUFFIX = ".kv"
+_DIGITS = 32
+_NAME = re.compile(rf"[0-9a-f]{{{_DIGITS}}}{re.escape(_SUFFIX)}")
 _FORMAT = 1
 # More than any model's KV of its longest context here; a file beyond it is none of ours.
 _MAX_BYTES = 8 << 30
@@ -69,7 +72,7 @@ def make_folder(folder: Path) -> None:
 
 
 def save(folder: Path, identity: str, session: Session, contents: KvContents) -> int:
-    """Keep the prompts that lie in the slots; what else was kept for this model goes.
+    """Keep the prompts that lie in the slots; what else was kept there goes.
 
     Args:
         folder: Where; made if it is not there.
@@ -91,11 +94,11 @@ def save(folder: Path, identity: str, session: Session, contents: KvContents) ->
         kv = np.ascontiguousarray(session.save_slot(slot, len(tokens)), "<f4")
         body = np.ascontiguousarray(tokens, "<i8").tobytes() + kv.tobytes()
         head = _Head(_FORMAT, identity, len(tokens), kv.shape, sha256_bytes(body))
-        name = sha256_bytes(identity.encode() + body[: 8 * len(tokens)])[:32] + _SUFFIX
+        name = sha256_bytes(identity.encode() + body[: 8 * len(tokens)])[:_DIGITS] + _SUFFIX
         # The folder may have been made by others, for anybody.
         write_atomic(folder / name, json.dumps(asdict(head)).encode() + b"\n" + body, mode=0o600)
         kept.add(name)
-    for path in folder.glob(f"*{_SUFFIX}"):
+    for path in _ours(folder):
         if path.name not in kept:
             with writing(path):
                 path.unlink(missing_ok=True)
@@ -128,10 +131,15 @@ def restore(folder: Path, identity: str, session: Session, contents: KvContents)
     return count
 
 
+def _ours(folder: Path) -> list[Path]:
+    """What was written by ``save``. Another program's files may end alike, and are neither read nor removed."""
+    return sorted(path for path in folder.glob(f"*{_SUFFIX}") if _NAME.fullmatch(path.name))
+
+
 def _whole(
     folder: Path, identity: str, session: Session
 ) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]]:
-    for path in sorted(folder.glob(f"*{_SUFFIX}")):
+    for path in _ours(folder):
         try:
             yield _read(path, identity, session)
         except InputError as e:
