@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from chipwise.errors import EngineError, RequestError
 from chipwise.model.tokenizer import SpecialTokens, Tokenizer, load_fast_tokenizer
-from chipwise.serve.grammar import Grammar, Grammars
+from chipwise.serve.grammar import Grammar, Grammars, schema_text
 from chipwise.serve.vocabulary import Vocabulary
 from tests.serve.fakes import EOS, VOCAB, byte_tokenizer
 
@@ -231,3 +231,14 @@ def test_who_asks_for_a_known_grammar_waits_for_no_other(monkeypatch: pytest.Mon
     asking.join(10)
     assert not waited
     assert found == [known]
+
+
+def test_what_the_first_grammar_needs_is_there_before_if_it_is_little() -> None:
+    grammars = Grammars(Vocabulary(byte_tokenizer()), VOCAB, (EOS,))
+    grammars.make_ready()
+    assert grammars._known("start: %json " + schema_text({"type": "object"})) is not None
+    large = Grammars(Vocabulary(byte_tokenizer()), 100_000, (EOS,))
+    large.make_ready()
+    assert large._tokens is None
+    # A model without an end token is served, too.
+    Grammars(Vocabulary(byte_tokenizer()), VOCAB, ()).make_ready()

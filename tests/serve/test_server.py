@@ -137,6 +137,46 @@ def test_second_signal_ends_at_once(bundle: Path) -> None:
         process.communicate()
 
 
+LATE = """
+import sys
+from chipwise.cli.main import main
+from chipwise.serve.http_server import HttpServer
+startup, known = HttpServer.startup, set()
+async def note(self, sockets=None):
+    await startup(self, sockets)
+    known.update(sys.modules)
+HttpServer.startup = note
+code = main(sys.argv[1:])
+print("loaded late:", *sorted(set(sys.modules) - known), file=sys.stderr)
+sys.exit(code)
+"""
+
+
+def test_what_requests_need_is_loaded_before_the_first(bundle: Path) -> None:
+    args = [sys.executable, "-c", LATE, "serve", str(bundle), "--port", "0"]
+    process = subprocess.Popen(args, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        running = Command(process)
+        with httpx.Client(base_url=running.url) as client:
+            chat = {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 8}
+            tool = {"type": "function", "function": {"name": "go", "parameters": {"type": "object"}}}
+            bodies = [
+                chat, {**chat, "stream": True}, {**chat, "logprobs": True, "top_logprobs": 2, "seed": 1, "n": 2},
+                {**chat, "response_format": {"type": "json_object"}}, {**chat, "tools": [tool]}, {"messages": []}, {},
+            ]  # fmt: skip
+            said = [client.post("/v1/chat/completions", json=body).status_code for body in bodies]
+            assert said == [200, 200, 200, 200, 400, 400, 400]
+            assert client.post("/v1/completions", json={"prompt": "a", "stream": True}).status_code == 200
+            assert [client.get(path).status_code for path in ("/", "/metrics", "/health", "/v1/models")] == [200] * 4
+        process.send_signal(signal.SIGTERM)
+        code, _, err = running.end()
+    finally:
+        process.kill()
+        process.communicate()
+    assert code == 0
+    assert err.splitlines()[-1].strip() == "loaded late:"
+
+
 def test_port_in_use_is_one_line_before_anything_is_loaded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     taken = bind("127.0.0.1", 0)
     listen(taken)

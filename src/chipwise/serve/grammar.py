@@ -28,6 +28,11 @@ _HEAD = '%llguidance {"no_forcing": true}\n'
 _LIMITS = llguidance.LLParserLimits(verbose_errors=False)
 _KEPT = 32
 _SHOWN_CHARS = 300
+# Tables of so many tokens take a tenth of a second and 4 MiB at most: nobody need wait for these.
+_SMALL_VOCABULARY = 8192
+
+JSON_OBJECT: Mapping[str, Any] = {"type": "object"}
+"""The schema of any JSON object."""
 
 
 class GrammarState:
@@ -125,6 +130,14 @@ class Grammars:
         self._one_byte: Mapping[int, int] = {}
         self._compiled: dict[str, Grammar] = {}
         self._lock, self._compiling = threading.Lock(), threading.Lock()
+
+    def make_ready(self) -> None:
+        """Build what the first grammar needs before it is asked for, if that is little; of large vocabularies nothing.
+
+        What a server uses only later, it takes memory for only later.
+        """
+        if self._eos_ids and self._vocab_size <= _SMALL_VOCABULARY:
+            self.of_schema(JSON_OBJECT, "")
 
     def of_schema(self, schema: Mapping[str, Any], where: str) -> Grammar:
         """The grammar of the JSON texts that are valid under a JSON Schema.

@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from typing import cast
 
 import uvicorn
+from anyio import to_thread
 from starlette.applications import Starlette
 
 from chipwise.errors import UnavailableError
@@ -81,6 +82,8 @@ class HttpServer(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to accept connections, and say so."""
         self._asyncio = asyncio.get_running_loop()
+        # Requests are read in threads; what these need is loaded with the first one.
+        await to_thread.run_sync(_nothing)
         await super().startup(sockets)
         # uvicorn takes its backlog for the length of the kernel's queue, too.
         for listener in sockets or ():
@@ -154,6 +157,10 @@ class HttpServer(uvicorn.Server):
             for number in _SIGNALS:
                 loop.remove_signal_handler(number)
                 signal.signal(number, signal.SIG_DFL)
+
+
+def _nothing() -> None:
+    """Does nothing."""
 
 
 def _is_gone(fd: int) -> bool:

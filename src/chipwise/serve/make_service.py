@@ -110,7 +110,9 @@ def _words(model: ServedModel, like: Service | None) -> tuple[Vocabulary, Gramma
     if like is not None and like.model.tokenizer is tokenizer and like.model.session.vocab_size == vocab_size:
         return like.vocabulary, like.grammars
     vocabulary = Vocabulary(tokenizer)
-    return vocabulary, Grammars(vocabulary, vocab_size, tokenizer.special.eos_ids)
+    grammars = Grammars(vocabulary, vocab_size, tokenizer.special.eos_ids)
+    grammars.make_ready()
+    return vocabulary, grammars
 
 
 def _least_reused(model: ServedModel) -> int | None:

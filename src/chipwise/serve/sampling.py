@@ -8,6 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+# By name: numpy loads this part of itself when it is first used, which would be in the middle of serving.
+from numpy.random import Generator, SeedSequence, default_rng
+
 from chipwise.errors import EngineError
 
 # Below this, exp((l - max) / T) underflows for any two logits that differ: sampling is the greedy choice.
@@ -39,11 +42,11 @@ class SamplingParams:
         """Whether the likeliest token is always taken."""
         return self.temperature < _GREEDY_BELOW
 
-    def generator(self) -> np.random.Generator:
+    def generator(self) -> Generator:
         """The answer's own source of chance. Choice 0 has that of a request for one answer."""
         seed = None if self.seed is None else self.seed & (1 << 64) - 1
         # NumPy's own way to independent streams of one seed; without a key it is the seed's plain stream.
-        return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(self.choice,) if self.choice else ()))
+        return default_rng(SeedSequence(seed, spawn_key=(self.choice,) if self.choice else ()))
 
 
 @dataclass(frozen=True)
@@ -76,7 +79,7 @@ class Sampler:
         self,
         logits: npt.NDArray[np.float32],
         params: SamplingParams,
-        chance: np.random.Generator,
+        chance: Generator,
         allowed: npt.NDArray[np.bool_] | None = None,
         *,
         best: int | None = None,

@@ -7,6 +7,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
+from chipwise.serve.grammar import JSON_OBJECT
+
 _FORM = ConfigDict(strict=True, extra="ignore", frozen=True)
 
 
@@ -40,4 +42,4 @@ class ResponseFormat(BaseModel):
         """The schema and the field it stands in; None if any text will do."""
         if self.type == "json_schema" and self.json_schema is not None:
             return self.json_schema.body, "response_format.json_schema.schema"
-        return ({"type": "object"}, "response_format") if self.type == "json_object" else None
+        return (dict(JSON_OBJECT), "response_format") if self.type == "json_object" else None
