@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Container, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import llguidance
@@ -134,10 +135,14 @@ class Grammars:
     def make_ready(self) -> None:
         """Build what the first grammar needs before it is asked for, if that is little; of large vocabularies nothing.
 
-        What a server uses only later, it takes memory for only later.
+        A compiler that is first used while requests are answered makes them wait, and memory grow.
         """
-        if self._eos_ids and self._vocab_size <= _SMALL_VOCABULARY:
-            self.of_schema(JSON_OBJECT, "")
+        if not self._eos_ids or self._vocab_size > _SMALL_VOCABULARY:
+            return
+        self.of_schema(JSON_OBJECT, "")
+        # To refuse a schema takes other parts of it.
+        with suppress(RequestError):
+            self.of_schema({"type": "none"}, "")
 
     def of_schema(self, schema: Mapping[str, Any], where: str) -> Grammar:
         """The grammar of the JSON texts that are valid under a JSON Schema.

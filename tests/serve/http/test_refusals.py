@@ -279,3 +279,12 @@ def test_server_still_works_after_all_that(server: Live) -> None:
     before = server.metric('chipwise_requests_total{outcome="invalid"}')
     server.http.post(TEXT, json=text(n=5))
     assert server.metric('chipwise_requests_total{outcome="invalid"}') == before + 1
+
+
+def test_memory_that_a_long_text_was_read_in_is_given_back(server: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[int] = []
+    monkeypatch.setattr("chipwise.serve.http.service.give_back_what_is_free", lambda: given.append(1))
+    for chars, times in ((100, 0), (10_000, 1)):
+        body = {"messages": [{"role": "user", "content": "x" * chars}]}
+        assert server.http.post(CHAT, json=body).json()["error"]["code"] == "context_length_exceeded"
+        assert len(given) == times

@@ -13,6 +13,7 @@ import numpy as np
 from starlette.requests import Request as HttpRequest
 
 from chipwise.errors import OverloadedError, RequestError, UnavailableError
+from chipwise.serve.allocator import give_back_what_is_free
 from chipwise.serve.call_form import CallForm, call_form
 from chipwise.serve.grammar import Grammar, Grammars
 from chipwise.serve.hardware import Hardware
@@ -39,6 +40,8 @@ from chipwise.serve.vocabulary import Vocabulary
 
 # As many answers to one prompt as anybody compares.
 _MAX_CHOICES = 8
+# Characters of a text whose reading takes more memory than the heaps have free anyway.
+_LONG_CHARS = 8192
 
 
 @dataclass(frozen=True)
@@ -176,9 +179,14 @@ class Service:
                 would take the machine from others for long.
         """
         tokenizer, context = self.model.tokenizer, self.model.session.max_context
-        if self.settings.sinks is None and tokenizer.exceeds(text, context):
-            raise _too_long(f"the prompt of {len(text)} characters has more than {2 * context} tokens", context)
-        return tokenizer.encode(text, add_bos=add_bos)
+        try:
+            if self.settings.sinks is None and tokenizer.exceeds(text, context):
+                raise _too_long(f"the prompt of {len(text)} characters has more than {2 * context} tokens", context)
+            return tokenizer.encode(text, add_bos=add_bos)
+        finally:
+            # Reading it took some hundred bytes a token in small blocks, which the heaps would keep for the next one.
+            if len(text) > _LONG_CHARS:
+                give_back_what_is_free()
 
     def n_choices(self, fields: AnswerFields) -> int:
         """How many answers a request wants.
