@@ -103,7 +103,8 @@ def test_a_slot_is_shown_several_times_as_the_same_memory() -> None:
             view = pool.view(layer, part, 0, 3)
             view[:] = np.random.default_rng(layer + len(part)).standard_normal(view.shape)
     for slot in (2, 0, 1):
-        pool.repeat(slot)
+        assert pool.repeat(slot, 3)
+        assert not pool.repeat(slot, 5)
         for layer in range(2):
             for part in ("key", "value"):
                 rows, own = _at(pool.repeated(layer, part, 4)), pool.view(layer, part, slot, 1)
@@ -113,7 +114,7 @@ def test_a_slot_is_shown_several_times_as_the_same_memory() -> None:
                 assert (rows[0, 1, 2] == slot).all()
     assert (pool.view(0, "key", 0, 3)[:, 1, 2] == np.array([[0], [1], [2]])).all()
     pool.move(1, 0, 3)
-    pool.repeat(0)
+    pool.repeat(0, 3)
     assert (_at(pool.repeated(0, "key", 2))[1, 1, 2] == 1).all()
     pool.close()
 
@@ -130,9 +131,11 @@ def test_what_cannot_be_shown_several_times() -> None:
     with pytest.raises(EngineError, match="no slot is shown"):
         pool.repeated(0, "key", 2)
     with pytest.raises(EngineError, match="there are 3 slots"):
-        pool.repeat(3)
+        pool.repeat(3, 0)
+    with pytest.raises(EngineError, match="6 tokens of slot 0"):
+        pool.repeat(0, 6)
     with pytest.raises(EngineError, match="cannot be shown more than once"):
-        _pool().repeat(0)
+        _pool().repeat(0, 1)
 
 
 def test_without_shared_memory_a_pool_is_a_plain_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,7 +154,7 @@ def test_a_repeating_pool_gives_its_memory_back(monkeypatch: pytest.MonkeyPatch)
     for _ in range(20):
         pool = _repeating()
         pool.view(0, "key", 0, 3)[:] = 1
-        pool.repeat(1)
+        pool.repeat(1, 5)
         pool.close()
     assert process.num_fds() == files
     assert len(process.memory_maps(grouped=False)) < maps + 20

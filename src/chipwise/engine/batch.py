@@ -50,6 +50,8 @@ class StepOutput:
     Attributes:
         logits: float32 ``[rows, vocab]`` for ``last``, ``[rows, n, vocab]`` for ``all``. The memory belongs to the
             session and is overwritten by its next step: copy what must last.
+        once_s: Seconds of the step that the next one like it will not take again.
     """
 
     logits: npt.NDArray[np.float32]
+    once_s: float = 0.0

@@ -14,6 +14,8 @@ from chipwise.errors import EngineError, InputError
 
 _PARTS = ("key", "value")
 _FLOAT_BYTES = 4
+# Linux maps up to as many neighbours of a page that is touched, if they are there.
+_TOUCHED_PAGES = 16
 
 
 class Place(NamedTuple):
@@ -62,7 +64,8 @@ class KvPool:
         self._slot_bytes = kv_heads * self.capacity * head_dim * _FLOAT_BYTES
         self._pages: SharedPages | None = None
         self._window: PageMap | None = None
-        self._repeated = -1
+        self._rows: list[npt.NDArray[np.float32]] = []
+        self._repeated, self._ready = -1, 0
         try:
             self._arrays = self._take()
         except (MemoryError, ValueError, OSError, OverflowError) as e:
@@ -80,15 +83,28 @@ class KvPool:
         """Where neighbouring slots lie."""
         return Place((rows, *self._shape[1:]), self.view(layer, part, first, rows).ctypes.data)
 
-    def repeat(self, slot: int) -> None:
+    def repeat(self, slot: int, tokens: int) -> bool:
         """Let the rows of ``repeated`` be this slot, each of them the same memory.
 
+        Args:
+            slot: The slot.
+            tokens: How many of its tokens, from the first, will be read or written there.
+
+        Returns:
+            Whether something had to be done for it; mostly not.
+
         Raises:
-            EngineError: There is no such slot, or the system refuses it.
+            EngineError: There is no such slot, it holds fewer tokens, or the system refuses it.
         """
-        self._require(slot, 0)
-        if slot == self._repeated:
-            return
+        self._require(slot, tokens)
+        if slot == self._repeated and tokens <= self._ready:
+            return False
+        if slot != self._repeated:
+            self._show(slot)
+        self._touch(slot, tokens)
+        return True
+
+    def _show(self, slot: int) -> None:
         if self._pages is None:
             raise EngineError("slots cannot be shown more than once here", where="KV pool")
         if self._window is None:
@@ -96,11 +112,26 @@ class KvPool:
                 self._window = PageMap(self._pages, len(self._arrays) * self.repeats * self._slot_bytes)
             except (OSError, OverflowError) as e:
                 raise EngineError(f"no addresses to show a slot {self.repeats} times ({e})", where="KV pool") from e
-        self._repeated = -1
+        self._repeated, self._ready = -1, 0
         for index in range(len(self._arrays) * self.repeats):
             first = (index // self.repeats * self.n_slots + slot) * self._slot_bytes
             self._window.put(index * self._slot_bytes, first, self._slot_bytes)
+        self._rows = [
+            self._window.array(index * self.repeats * self._slot_bytes, (self.repeats, *self._shape[1:]))
+            for index in range(len(self._arrays))
+        ]
         self._repeated = slot
+
+    def _touch(self, slot: int, tokens: int) -> None:
+        """Have the pages of these tokens, and of some more, at all their addresses: a fault each takes longer."""
+        page = max(1, mmap.PAGESIZE // (self._shape[3] * _FLOAT_BYTES))
+        block = page * _TOUCHED_PAGES
+        places = slice(self._ready, min(self.capacity, -(-tokens // block) * block), page)
+        for array, rows in zip(self._arrays.values(), self._rows, strict=True):
+            own = array[slot, :, places, 0]
+            own[...] = own.copy()
+            rows[:, :, places, 0].copy()
+        self._ready = places.stop
 
     def repeated(self, layer: int, part: str, rows: int) -> Place:
         """Where the slot of ``repeat`` lies ``rows`` times side by side; the same place for every slot.
@@ -154,6 +185,7 @@ class KvPool:
     def close(self) -> None:
         """Give the memory back."""
         self._arrays.clear()
+        self._rows.clear()
         self._window = None
         if self._pages is not None:
             self._pages.close()

@@ -84,6 +84,12 @@ class PageMap:
             ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_longlong,
         )  # fmt: skip
 
+    def array(self, first_byte: int, shape: tuple[int, ...]) -> npt.NDArray[np.float32]:
+        """Float32 over a part of it, as long as this object lives."""
+        count = int(np.prod(shape))
+        numbers = (ctypes.c_float * count).from_address(self.address + first_byte)
+        return np.ctypeslib.as_array(numbers).reshape(shape)
+
     def put(self, place_byte: int, first_byte: int, size_bytes: int) -> None:
         """Show a part of the pages at a place of this map. All three are multiples of ``mmap.PAGESIZE``.
 

@@ -159,7 +159,7 @@ class Runner:
         started_s = self._clock()
         try:
             with self._turns.take(min(sequence.request.priority for sequence in step.sequences)):
-                logits = self._session.step(step.batch).logits
+                output = self._session.step(step.batch)
         except EngineLostError as e:
             self._lost(e, step.sequences)
             return True
@@ -171,7 +171,7 @@ class Runner:
                 self._scheduler.spoiled(step.sequences)
             self._move(self._lose([(self._live[sequence], e) for sequence in step.sequences]))
             return True
-        self._after(step, logits, self._clock() - started_s)
+        self._after(step, output.logits, max(0.0, self._clock() - started_s - output.once_s))
         return True
 
     def fail_all(self, error: ChipwiseError) -> None:

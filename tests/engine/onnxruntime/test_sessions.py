@@ -232,3 +232,19 @@ def test_two_thousand_steps_take_no_more_memory_than_a_few(fused: Session) -> No
     before = steps(200)
     assert steps(2000) - before < 1 << 20
     check_session(fused, golden("gemma3"))
+
+
+def test_only_the_first_draft_over_new_places_takes_time_that_does_not_come_again(two_threads: Session) -> None:
+    """That time is none of what a draft costs: who learned it from the first one would never guess again."""
+
+    def once_s(slot: int, past: int) -> float:
+        batch = Batch(slot, np.full((1, 4), 3), np.array([past]), "all", np.array([4]))
+        return two_threads.step(batch).once_s
+
+    feed(two_threads, tokens(), [20], slot=1)
+    feed(two_threads, tokens(), [20], slot=2)
+    once_s(2, 5)
+    assert once_s(1, 5) > 0
+    assert [once_s(1, past) for past in (5, 6, 2, 20)] == [0, 0, 0, 0]
+    assert two_threads.step(_one(3, 20, 1)).once_s == 0
+    assert once_s(2, 20) > 0

@@ -101,9 +101,10 @@ class RemoteSession(RemoteEngine):
         started_s = time.monotonic()
         asked = {"do": "step", "first": batch.first_slot, "rows": rows, "new": new, "all": every}
         padded = batch.used is not None
-        self._call({**asked, "padded": padded}, limit_s, f"a step took longer than {limit_s:g} s and counts as a hang")
+        late = f"a step took longer than {limit_s:g} s and counts as a hang"
+        answer = self._call({**asked, "padded": padded}, limit_s, late)
         self._limit.learn(batch, time.monotonic() - started_s)
-        return StepOutput(logits)
+        return StepOutput(logits, float(answer["once_s"]))
 
     def move_slot(self, source: int, target: int, tokens: int) -> None:
         """See ``Session.move_slot``."""

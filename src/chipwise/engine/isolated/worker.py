@@ -68,7 +68,7 @@ class Worker:
     def _do(self, session: Session, message: Message) -> Message:
         what = message["do"]
         if what == "step":
-            self._step(session, message)
+            return {"once_s": self._step(session, message)}
         elif what == "move":
             session.move_slot(message["source"], message["target"], message["tokens"])
         elif what == "save" and isinstance(session, SavesSlots):
@@ -83,15 +83,16 @@ class Worker:
             raise EngineError(f"the engine's process does not know {what!r}")
         return {}
 
-    def _step(self, session: Session, message: Message) -> None:
+    def _step(self, session: Session, message: Message) -> float:
         rows, new, first, every = message["rows"], message["new"], message["first"], message["all"]
         place = StepPlace(rows, new)
         # Copies, as the engine may keep them, and the other side writes here again.
         tokens = self._memory.array(np.int64, (rows, new), place.tokens).copy()
         past = self._memory.array(np.int64, (rows,)).copy()
         used = self._memory.array(np.int64, (rows,), place.used).copy() if message["padded"] else None
-        logits = session.step(Batch(first, tokens, past, "all" if every else "last", used)).logits
-        self._memory.array(np.float32, logits.shape, place.logits)[...] = logits
+        output = session.step(Batch(first, tokens, past, "all" if every else "last", used))
+        self._memory.array(np.float32, output.logits.shape, place.logits)[...] = output.logits
+        return output.once_s
 
     def _answer(self, message: Message) -> None:
         send(self._control, message)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -122,7 +123,9 @@ class FusedSession:
     def _check_draft(self, session: ort.InferenceSession, batch: Batch) -> StepOutput:
         """Several tokens of one row, each as a row of its own in the same slot."""
         count = batch.new_tokens
-        self._pool.repeat(batch.first_slot)
+        started_s = time.perf_counter()
+        fresh = self._pool.repeat(batch.first_slot, int(batch.past[0]) + count)
+        once_s = time.perf_counter() - started_s if fresh else 0.0
         binding = self._draft_bindings.get(count)
         if binding is None:
             place = partial(self._pool.repeated, rows=count)
@@ -133,7 +136,7 @@ class FusedSession:
         with stepping():
             binding.fill(Batch(0, tokens, past), logits)
             session.run_with_iobinding(binding.io)
-        return StepOutput(logits[None] if batch.logits == "all" else logits[-1:])
+        return StepOutput(logits[None] if batch.logits == "all" else logits[-1:], once_s)
 
     def _row_by_row(self, batch: Batch) -> StepOutput:
         """Many tokens of many rows: GroupQueryAttention takes new tokens over a past for one row only."""
