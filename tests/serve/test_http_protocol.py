@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from email.message import Message
 from email.parser import BytesParser
 
+import h11
 import pytest
 
 from chipwise.engine.null import WallClock
@@ -95,6 +96,43 @@ def test_head_gets_no_body(server: Live) -> None:
     said = talk(server, b"HEAD /health HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n", b"zz\r\n")
     assert said.endswith(b"\r\n\r\n")
     assert said.count(b"\r\n\r\n") == 1
+
+
+def stream(version: str, connection: str) -> bytes:
+    body = json.dumps({"prompt": "hi\n", "stream": True, "temperature": 0}).encode()
+    head = f"POST /v1/completions HTTP/{version}\r\nHost: x\r\nContent-Length: {len(body)}\r\n"
+    return head.encode() + f"Connection: {connection}\r\n\r\n".encode() + body
+
+
+def texts(events: bytes) -> str:
+    """The text of a stream, which must be whole."""
+    *chunks, done = [event.removeprefix("data: ") for event in events.decode().split("\n\n")[:-1]]
+    assert done == "[DONE]"
+    return "".join(choice["text"] for chunk in chunks for choice in json.loads(chunk)["choices"])
+
+
+def test_streams_of_one_connection_come_in_chunks(server: Live) -> None:
+    said = talk(server, stream("1.1", "keep-alive") + stream("1.1", "close"))
+    client, bodies = h11.Connection(h11.CLIENT), []
+    client.receive_data(said)
+    client.receive_data(b"")
+    for _ in range(2):
+        client.send(h11.Request(method="POST", target="/", headers=[("host", "x")]))
+        client.send(h11.EndOfMessage())
+        body = b""
+        while not isinstance(event := client.next_event(), h11.EndOfMessage):
+            body += event.data if isinstance(event, h11.Data) else b""
+        bodies.append(body)
+        if client.their_state is h11.DONE:
+            client.start_next_cycle()
+    assert [texts(body) for body in bodies] == ["ok", "ok"]
+
+
+def test_an_old_client_gets_a_stream_without_chunks(server: Live) -> None:
+    status, headers, body = split(talk(server, stream("1.0", "close")))
+    assert status == 200
+    assert "transfer-encoding" not in headers
+    assert texts(body) == "ok"
 
 
 def test_a_good_request_before_a_bad_one_is_answered(server: Live) -> None:

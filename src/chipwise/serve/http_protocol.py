@@ -12,6 +12,7 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from chipwise.errors import RequestError
+from chipwise.serve.chunk_writer import ChunkWriter
 from chipwise.serve.crowd import Crowd
 from chipwise.serve.http.caller import CONNECTION, Connection
 from chipwise.serve.http.errors import error_body
@@ -45,6 +46,8 @@ class HttpProtocol(H11Protocol):
         self._crowd = crowd
         self._idle_since_s = self.loop.time()
         self._head_timer: asyncio.TimerHandle | None = None
+        self._answer: Any = self.app
+        self.app = self._answer_in_chunks
 
     @property
     def idle_since_s(self) -> float | None:
@@ -113,6 +116,10 @@ class HttpProtocol(H11Protocol):
             text = f"the request's line and headers were not complete within {_HEAD_S:g} s"
             self._say(HTTPStatus.REQUEST_TIMEOUT, RequestError(text, code="request_timeout"))
             self.transport.close()
+
+    async def _answer_in_chunks(self, scope: Any, receive: Any, send: Any) -> None:
+        """Let the application answer a request. Called as its cycle begins."""
+        await self._answer(scope, receive, ChunkWriter(self, scope, send))
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what the connection's last bytes were to be. Called while the error of h11 is handled."""
