@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from functools import cache
 
 # malloc.h of the GNU C library.
 _M_MMAP_THRESHOLD, _M_ARENA_MAX = -3, -8
@@ -25,7 +26,7 @@ def give_back_large_blocks() -> bool:
     """
     if sys.platform != "linux":
         return False
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    mallopt = getattr(_c_library(), "mallopt", None)
     if mallopt is None:
         return False
     # Each returns 1 if it took the value.
@@ -33,13 +34,20 @@ def give_back_large_blocks() -> bool:
 
 
 def give_back_what_is_free() -> bool:
-    """Have the C library return what its heaps hold and nobody uses, after a model was closed (man 3 malloc_trim).
+    """Have the C library return what its heaps hold and nobody uses (man 3 malloc_trim).
+
+    To be called after a model was closed, or a long text was read.
 
     Returns:
         Whether it knows how to. Others than the GNU C library do so by themselves.
     """
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
+    trim = getattr(_c_library(), "malloc_trim", None) if sys.platform == "linux" else None
     if trim is None:
         return False
     trim(0)
     return True
+
+
+@cache
+def _c_library() -> ctypes.CDLL:
+    return ctypes.CDLL(None)
