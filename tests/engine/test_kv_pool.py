@@ -8,6 +8,7 @@ import psutil
 import pytest
 
 from chipwise.engine.kv_pool import KvPool, Place
+from chipwise.engine.shared_pages import PageMap
 from chipwise.errors import EngineError, InputError
 
 
@@ -128,14 +129,14 @@ def test_places_are_where_the_views_are() -> None:
 
 def test_what_cannot_be_shown_several_times() -> None:
     pool = _repeating()
-    with pytest.raises(EngineError, match="no slot is shown"):
-        pool.repeated(0, "key", 2)
     with pytest.raises(EngineError, match="there are 3 slots"):
         pool.repeat(3, 0)
     with pytest.raises(EngineError, match="6 tokens of slot 0"):
         pool.repeat(0, 6)
     with pytest.raises(EngineError, match="cannot be shown more than once"):
         _pool().repeat(0, 1)
+    with pytest.raises(EngineError, match="cannot be shown more than once"):
+        _pool().repeated(0, "key", 2)
 
 
 def test_without_shared_memory_a_pool_is_a_plain_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,3 +165,15 @@ def test_a_repeating_pool_larger_than_memory_is_refused_in_one_line() -> None:
     for tokens in (1 << 20, 1 << 50):
         with pytest.raises(InputError, match=r"no memory for the KV cache of 1000 slots.*fewer slots"):
             KvPool(40, 1000, 8, tokens, 128, repeats=17)
+
+
+def test_without_addresses_a_pool_shows_each_slot_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuses(*_: object) -> None:
+        raise EngineError("no more maps")
+
+    monkeypatch.setattr(PageMap, "put", refuses)
+    pool = _repeating()
+    assert pool.repeats == 1
+    pool.view(0, "key", 0, 3)[:] = 1
+    pool.move(0, 2, 5)
+    pool.close()

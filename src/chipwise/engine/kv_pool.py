@@ -74,6 +74,8 @@ class KvPool:
                 where="KV pool",
                 remedy="take fewer slots or a shorter context",
             ) from e
+        if self._pages is not None:
+            self._reserve(self._pages)
 
     def view(self, layer: int, part: str, first: int, rows: int) -> npt.NDArray[np.float32]:
         """The memory of neighbouring slots, float32 ``[rows, kv_heads, capacity, head_dim]``."""
@@ -99,27 +101,30 @@ class KvPool:
         self._require(slot, tokens)
         if slot == self._repeated and tokens <= self._ready:
             return False
+        if self._window is None:
+            raise EngineError("slots cannot be shown more than once here", where="KV pool")
         if slot != self._repeated:
-            self._show(slot)
+            self._show(self._window, slot)
         self._touch(slot, tokens)
         return True
 
-    def _show(self, slot: int) -> None:
-        if self._pages is None:
-            raise EngineError("slots cannot be shown more than once here", where="KV pool")
-        if self._window is None:
-            try:
-                self._window = PageMap(self._pages, len(self._arrays) * self.repeats * self._slot_bytes)
-            except (OSError, OverflowError) as e:
-                raise EngineError(f"no addresses to show a slot {self.repeats} times ({e})", where="KV pool") from e
+    def _reserve(self, pages: SharedPages) -> None:
+        """Take addresses for all rows at the start. A system that has too few shows each slot once."""
+        row_bytes = self.repeats * self._slot_bytes
+        try:
+            self._window = window = PageMap(pages, len(self._arrays) * row_bytes)
+            self._show(window, 0)
+        except (OSError, OverflowError, EngineError):
+            self._window, self.repeats = None, 1
+            return
+        shape = (self.repeats, *self._shape[1:])
+        self._rows = [window.array(index * row_bytes, shape) for index in range(len(self._arrays))]
+
+    def _show(self, window: PageMap, slot: int) -> None:
         self._repeated, self._ready = -1, 0
         for index in range(len(self._arrays) * self.repeats):
             first = (index // self.repeats * self.n_slots + slot) * self._slot_bytes
-            self._window.put(index * self._slot_bytes, first, self._slot_bytes)
-        self._rows = [
-            self._window.array(index * self.repeats * self._slot_bytes, (self.repeats, *self._shape[1:]))
-            for index in range(len(self._arrays))
-        ]
+            window.put(index * self._slot_bytes, first, self._slot_bytes)
         self._repeated = slot
 
     def _touch(self, slot: int, tokens: int) -> None:
@@ -137,10 +142,10 @@ class KvPool:
         """Where the slot of ``repeat`` lies ``rows`` times side by side; the same place for every slot.
 
         Raises:
-            EngineError: None is shown yet.
+            EngineError: None can be shown more than once.
         """
         if self._window is None:
-            raise EngineError("no slot is shown more than once yet", where="KV pool")
+            raise EngineError("slots cannot be shown more than once here", where="KV pool")
         index = layer * len(_PARTS) + _PARTS.index(part)
         return Place((rows, *self._shape[1:]), self._window.address + index * self.repeats * self._slot_bytes)
 
