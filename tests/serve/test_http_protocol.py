@@ -289,3 +289,11 @@ def is_closed(link: socket.socket) -> bool:
         return True
     except TimeoutError:
         return False
+
+
+def test_what_is_no_http_is_not_in_the_log(server: Live, caplog: pytest.LogCaptureFixture) -> None:
+    """Whoever sends it is told; a line each would let anybody fill a disk."""
+    with caplog.at_level(logging.INFO):
+        for wrong in (b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n"):
+            assert split(talk(server, wrong))[0] == 400
+    assert caplog.records == []

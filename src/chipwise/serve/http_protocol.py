@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import sys
 from http import HTTPStatus
 from typing import Any
@@ -29,6 +30,10 @@ _EMPTY_LINES = b"\r\n"
 # How long a request's line and headers may take from their first byte on: nobody types them.
 _HEAD_S = 30.0
 
+# uvicorn warns of every request that is none. Its client is told; a line each would let anybody fill a disk.
+_logger = logging.getLogger(f"{__name__}.uvicorn")
+_logger.setLevel(logging.ERROR)
+
 
 class HttpProtocol(H11Protocol):
     """Answers a request that breaks the protocol like any other that is wrong, and closes the connection.
@@ -43,6 +48,7 @@ class HttpProtocol(H11Protocol):
 
     def __init__(self, *, crowd: Crowd, **settings: Any) -> None:
         super().__init__(**settings)
+        self.logger = _logger
         self._crowd = crowd
         self._idle_since_s = self.loop.time()
         self._head_timer: asyncio.TimerHandle | None = None
