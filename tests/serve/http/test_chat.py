@@ -8,6 +8,9 @@ import httpx
 import openai
 import pytest
 
+from chipwise.errors import RequestError
+from chipwise.serve.http.chat import ChatFields
+from chipwise.serve.http.fields import read_form
 from tests.serve.fakes import alone, null_model, says, text_of
 from tests.serve.live import Live, live
 
@@ -189,3 +192,10 @@ def test_model_without_a_template() -> None:
         response = server.http.post("/v1/chat/completions", json={"messages": HELLO})
     assert response.status_code == 400
     assert response.json()["error"]["code"] == "no_chat_template"
+
+
+def test_more_messages_than_any_context_holds_are_refused() -> None:
+    message = '{"role":"user","content":"x"}'
+    assert len(read_form(ChatFields, f'{{"messages":[{",".join([message] * 32768)}]}}'.encode()).messages) == 32768
+    with pytest.raises(RequestError, match="at most 32768 items"):
+        read_form(ChatFields, f'{{"messages":[{",".join([message] * 32769)}]}}'.encode())

@@ -28,12 +28,14 @@ from chipwise.serve.settings import ServeSettings
 # A grammar may take seconds to compile, and they are compiled one at a time: who waits for that takes no thread, of the
 # 40 there are for everybody, from those who only want text.
 _THREADS_THAT_COMPILE = 16
+# More fit no model's context: each takes some tokens of the template. Reading hundreds of thousands takes seconds.
+_MOST_MESSAGES = 1 << 15
 
 
 class ChatFields(AnswerFields):
     """The body of a chat completion request."""
 
-    messages: Annotated[list[Message], Field(min_length=1)]
+    messages: Annotated[list[Message], Field(min_length=1, max_length=_MOST_MESSAGES)]
     max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
     logprobs: bool | None = None
     top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
