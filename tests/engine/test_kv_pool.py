@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import resource
 
 import numpy as np
 import psutil
@@ -147,6 +148,19 @@ def test_without_shared_memory_a_pool_is_a_plain_one(monkeypatch: pytest.MonkeyP
     pool = _repeating()
     assert (pool.repeats, pool.capacity) == (1, 5)
     pool.view(0, "key", 0, 1)[:] = 1
+
+
+def test_where_no_file_may_be_that_large_a_pool_is_a_plain_one() -> None:
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (64, limits[1]))
+    try:
+        pool = _repeating()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert pool.repeats == 1
+    pool.view(0, "key", 0, 3)[:] = 1
+    pool.move(0, 2, 5)
+    pool.close()
 
 
 def test_a_repeating_pool_gives_its_memory_back(monkeypatch: pytest.MonkeyPatch) -> None:

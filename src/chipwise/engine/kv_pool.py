@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import math
 import mmap
 from typing import NamedTuple
@@ -201,7 +202,14 @@ class KvPool:
         if self.repeats == 1 or not keys:
             return {key: np.zeros(self._shape, np.float32) for key in keys}
         array_bytes = self.n_slots * self._slot_bytes
-        self._pages = pages = SharedPages(len(keys) * array_bytes)
+        try:
+            self._pages = pages = SharedPages(len(keys) * array_bytes)
+        except OSError as e:
+            if e.errno == errno.ENOMEM:
+                raise
+            # There is the memory, but not as a file: RLIMIT_FSIZE or RLIMIT_NOFILE forbids one.
+            self.repeats = 1
+            return {key: np.zeros(self._shape, np.float32) for key in keys}
         return {key: pages.array(index * array_bytes, self._shape) for index, key in enumerate(keys)}
 
     def _require(self, slot: int, tokens: int) -> None:
