@@ -170,6 +170,8 @@ def text_of(tokens: Sequence[int]) -> str:
             return text + raw.decode()
         except UnicodeDecodeError as e:
             text += raw[: e.start].decode()
-            if e.reason == "unexpected end of data":
+            # Python's decoder of a stream takes the first two bytes of a surrogate for the beginning of a character.
+            half = raw[e.start] == 0xED and e.start + 2 == len(raw) and 0xA0 <= raw[-1] <= 0xBF
+            if half or e.reason == "unexpected end of data":
                 return text
             text, raw = text + "\ufffd", raw[e.end :]
