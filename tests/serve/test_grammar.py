@@ -242,3 +242,14 @@ def test_what_the_first_grammar_needs_is_there_before_if_it_is_little() -> None:
     assert large._tokens is None
     # A model without an end token is served, too.
     Grammars(Vocabulary(byte_tokenizer()), VOCAB, ()).make_ready()
+
+
+@pytest.mark.parametrize(("vocab_size", "eos_ids"), [(128, (EOS,)), (5, (3,)), (1, (0,)), (VOCAB, (EOS, 10**6))])
+def test_a_vocabulary_that_json_cannot_be_written_in_keeps_no_server_from_starting(
+    vocab_size: int, eos_ids: tuple[int, ...]
+) -> None:
+    grammars = Grammars(Vocabulary(byte_tokenizer()), vocab_size, eos_ids)
+    grammars.make_ready()
+    if vocab_size < VOCAB:
+        with pytest.raises(RequestError):
+            grammars.of_schema({"type": "object"}, "response_format")

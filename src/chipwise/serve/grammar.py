@@ -126,7 +126,8 @@ class Grammars:
     def __init__(self, vocabulary: Vocabulary, vocab_size: int, eos_ids: tuple[int, ...]) -> None:
         self._vocabulary = vocabulary
         self._vocab_size = vocab_size
-        self._eos_ids = eos_ids
+        # A tokenizer may know more tokens than the model has logits for.
+        self._eos_ids = tuple(token for token in eos_ids if token < vocab_size)
         self._tokens: llguidance.LLTokenizer | None = None
         self._one_byte: Mapping[int, int] = {}
         self._compiled: dict[str, Grammar] = {}
@@ -139,10 +140,10 @@ class Grammars:
         """
         if not self._eos_ids or self._vocab_size > _SMALL_VOCABULARY:
             return
-        self.of_schema(JSON_OBJECT, "")
-        # To refuse a schema takes other parts of it.
-        with suppress(RequestError):
-            self.of_schema({"type": "none"}, "")
+        # To refuse a schema takes other parts of it. If this vocabulary has no words for one, whoever asks for it is told.
+        for schema in (JSON_OBJECT, {"type": "none"}):
+            with suppress(RequestError):
+                self.of_schema(schema, "")
 
     def of_schema(self, schema: Mapping[str, Any], where: str) -> Grammar:
         """The grammar of the JSON texts that are valid under a JSON Schema.
