@@ -140,7 +140,7 @@ class Grammars:
         """
         if not self._eos_ids or self._vocab_size > _SMALL_VOCABULARY:
             return
-        # To refuse a schema takes other parts of it. If this vocabulary has no words for one, whoever asks for it is told.
+        # To refuse a schema takes other parts of it. Whoever asks for one that cannot be written here is told then.
         for schema in (JSON_OBJECT, {"type": "none"}):
             with suppress(RequestError):
                 self.of_schema(schema, "")
