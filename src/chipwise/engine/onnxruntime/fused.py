@@ -24,9 +24,9 @@ from chipwise.errors import EngineError
 _MAX_STEP_TOKENS = 512
 # A row of a slot for each token to check: longer guesses are hardly ever right to their end.
 _MAX_DRAFT_TOKENS = 16
-# From here on, GroupQueryAttention writes the keys and values of all rows before it reads those of any. Before
-# (measured: 1.23.2 to 1.27.0), each of its threads wrote what it was about to read: rows that are one slot would miss
-# tokens.
+# From here on, GroupQueryAttention has the kernel that writes the keys and values of all rows before it reads those of
+# any. Before (1.23.2 to 1.27.0 were tried), each of its threads wrote what it was about to read: rows that are one slot
+# would miss tokens.
 _WRITES_FIRST = "1.28"
 _READS_AS_IT_WRITES = "ORT_GQA_DISABLE_FLASH_ATTENTION"
 
