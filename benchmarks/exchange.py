@@ -1,9 +1,10 @@
 """What does an exchange of the served model cost those that are served meanwhile?
 
-    python -m benchmarks.exchange A B [A B ...] [--rounds N] [--exchanges N] [--threads N]
+    python -m benchmarks.exchange A B [A B ...] [--rounds N] [--phase-s S] [--threads N]
 
 Serves each bundle A, in the server's process and with an engine in one of its own, and exchanges it for B and back
-under load. Writes results/exchange.json.
+under load, in phases that take turns with quiet ones of the same length: so whatever else the machine does meets both.
+Two pairs take six minutes at most. Writes results/exchange.json.
 """
 
 from __future__ import annotations
@@ -31,7 +32,11 @@ from chipwise.bundle import open_bundle
 from chipwise.target.host.machine import look
 
 STREAMS = 2
-PAUSE_S = 0.25
+# Between two emergencies, drawn evenly: they are to meet every part of an opening.
+PAUSE_S = (0.1, 0.3)
+SETTLE_S = 1.5
+# A 95th percentile of fewer would be the word of one or two.
+LEAST_EMERGENCIES = 40
 WORDS = ("turn", "on", "the", "light", "kitchen", "please", "tell", "me", "weather", "tomorrow", "at", "noon")
 
 
@@ -60,7 +65,7 @@ class Load:
         """One after another, with a pause between."""
         while not self.ended:
             await self._ask(client, "emergency", 24, 4)
-            await asyncio.sleep(PAUSE_S)
+            await asyncio.sleep(self.chance.uniform(*PAUSE_S))
 
     async def _ask(self, client: httpx.AsyncClient, priority: str, words: int, tokens: int) -> None:
         # Each text is another one, so that no beginning is there already.
@@ -94,7 +99,7 @@ class Watch:
             await asyncio.sleep(0.1)
 
 
-async def _phases(load: Load, watch: Watch, bundles: tuple[Path, Path], rounds: int, exchanges: int) -> ExchangeRow:
+async def _phases(load: Load, watch: Watch, bundles: tuple[Path, Path], rounds: int, phase_s: float) -> ExchangeRow:
     took_s: list[float] = []
     begin = 0
     async with httpx.AsyncClient(base_url=load.url, timeout=120) as client, asyncio.TaskGroup() as group:
@@ -106,7 +111,7 @@ async def _phases(load: Load, watch: Watch, bundles: tuple[Path, Path], rounds: 
         for _ in range(rounds):
             began_s = time.monotonic()
             load.phase = "exchanging"
-            for _ in range(exchanges):
+            while time.monotonic() - began_s < phase_s:
                 other = bundles[(len(took_s) + 1) % 2]
                 answer = (await client.post("/v1/admin/reload", json={"bundle": str(other)})).raise_for_status().json()
                 if not answer["changed"]:
@@ -115,7 +120,7 @@ async def _phases(load: Load, watch: Watch, bundles: tuple[Path, Path], rounds: 
                 begin = begin or watch.now()
             lasted_s = time.monotonic() - began_s
             load.phase = "between"
-            await asyncio.sleep(2)
+            await asyncio.sleep(SETTLE_S)
             load.phase = "quiet"
             await asyncio.sleep(lasted_s)
         load.phase = "end"
@@ -136,7 +141,7 @@ def _waits(load: Load, phase: str) -> Waits:
     return Waits(len(times), *(float(np.percentile(times, share)) for share in (50, 95)), max(times))
 
 
-def measure(bundles: tuple[Path, Path], threads: int, rounds: int, exchanges: int, *, isolated: bool) -> ExchangeRow:
+def measure(bundles: tuple[Path, Path], threads: int, rounds: int, phase_s: float, *, isolated: bool) -> ExchangeRow:
     """One server, from its start to its end."""
     command = [sys.executable, "-m", "chipwise.cli.main", "serve", str(bundles[0]), "--port", "0"]
     command += ["--context", "512", "--threads", str(threads), "--isolate" if isolated else "--no-isolate"]
@@ -150,7 +155,7 @@ def measure(bundles: tuple[Path, Path], threads: int, rounds: int, exchanges: in
             if not said:
                 raise SystemExit("error: the server ended instead of serving")
         watch = Watch(psutil.Process(process.pid))
-        row = asyncio.run(_phases(Load(ready[1]), watch, bundles, rounds, exchanges))
+        row = asyncio.run(_phases(Load(ready[1]), watch, bundles, rounds, phase_s))
     finally:
         process.terminate()
         process.wait(60)
@@ -162,19 +167,21 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="The model of a server exchanged under load.")
     parser.add_argument("bundles", type=Path, nargs="+", help="pairs of bundles of decoders")
     parser.add_argument("--threads", type=int, default=1, help="threads of the engine")
-    parser.add_argument("--rounds", type=int, default=3, help="phases with exchanges, each followed by a quiet one")
-    parser.add_argument("--exchanges", type=int, default=5, help="exchanges a phase")
+    parser.add_argument("--rounds", type=int, default=4, help="phases with exchanges, each followed by a quiet one")
+    parser.add_argument("--phase-s", type=float, default=8.0, help="how long a phase lasts, in seconds")
     parser.add_argument("--out", type=Path, default=RESULTS / "exchange.json", help="where the result goes")
     chosen = parser.parse_args()
     busy, paths = load_average(), [path.resolve() for path in chosen.bundles]
     rows = tuple(
-        measure(pair, chosen.threads, chosen.rounds, chosen.exchanges, isolated=isolated)
+        measure(pair, chosen.threads, chosen.rounds, chosen.phase_s, isolated=isolated)
         for pair in zip(paths[::2], paths[1::2], strict=True)
         for isolated in (False, True)
     )
     save(ExchangeCost(today(), look().cpu.model, look().threads, chosen.threads, STREAMS, busy, rows), chosen.out)
     for row in rows:
         print(row)
+        if min(row.quiet.sent, row.exchanging.sent) < LEAST_EMERGENCIES:
+            print(f"fewer than {LEAST_EMERGENCIES} emergencies in a phase: take more --rounds")
     print(f"{chosen.out} written")
     return 0
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from chipwise.background import is_background, lower_priority
 from chipwise.bundle.entries import FileEntry, SelfTest
 from chipwise.bundle.graph_test import run_graph_test
 from chipwise.bundle.layout import FILES, MANIFEST, MANIFEST_DIGEST, MAX_MANIFEST_BYTES, digest_line
@@ -25,7 +27,7 @@ from chipwise.bundle.manifest import (
     is_engine_role,
     of_shape,
 )
-from chipwise.bundle.self_test import run_self_test
+from chipwise.bundle.self_test import Turn, run_self_test
 from chipwise.engine import Session
 from chipwise.engine.graph_session import GraphEngine, GraphSession
 from chipwise.engine.isolated import IsolatedEngine, Isolation, open_isolated_graph
@@ -129,6 +131,7 @@ class Bundle:
         options: Mapping[str, Any] | None = None,
         self_test: bool = True,
         isolation: Isolation | None = None,
+        turn: Turn = nullcontext,
     ) -> Session:
         """Open the model in its engine, and run the self-test in the session that is returned.
 
@@ -139,6 +142,7 @@ class Bundle:
             options: Further settings of the engine, which go before the bundle's.
             self_test: Whether to compare a short run with what the build recorded.
             isolation: How the engine's process is kept, and then each is tested as it starts; None runs it in this one.
+            turn: What each step of the self-test runs in.
 
         Raises:
             BundleError: The self-test failed: the runtime here does not compute what the build saw.
@@ -155,6 +159,7 @@ class Bundle:
             self.manifest.self_test if self_test else None,
             (n_slots, max_context),
             isolation,
+            turn,
         )
 
     def open_fallback(
@@ -195,12 +200,13 @@ class Bundle:
         test: SelfTest | None,
         sizes: tuple[int, int],
         isolation: Isolation | None = None,
+        turn: Turn = nullcontext,
     ) -> Session:
         n_slots, max_context = sizes
 
         def prove(opened: Session) -> None:
             if test is not None:
-                run_self_test(opened, test, where=str(self.path))
+                run_self_test(opened, test, where=str(self.path), turn=turn)
 
         if isolation is not None:
             isolated = IsolatedEngine(engine, isolation, prove)
@@ -282,7 +288,8 @@ class Bundle:
 def open_bundle(path: Path) -> Bundle:
     """Open a bundle: every file is there, of the right size and digest, and nothing else lies among them.
 
-    Files are digested as streams, several at once. Nothing is run; see ``Bundle.open_session``.
+    Files are digested as streams, several at once; one after the other in the background. Nothing is run; see
+    ``Bundle.open_session``.
 
     Raises:
         BundleError: The folder is no bundle, incomplete, altered, or of a newer format.
@@ -302,7 +309,8 @@ def open_bundle(path: Path) -> Bundle:
     _refuse_unlisted(folder, entries.keys())
     found = [(folder / entry.file, entry) for entry in entries.values()]
     found += [(path / name, entry) for name, entry in manifest.documents.items() if (path / name).exists()]
-    with ThreadPoolExecutor(_HASH_THREADS) as pool:
+    quietly = is_background()
+    with ThreadPoolExecutor(1 if quietly else _HASH_THREADS, initializer=lower_priority if quietly else None) as pool:
         for _ in pool.map(_check_file, *zip(*found, strict=True)) if found else ():
             pass
     return Bundle(path, manifest, _paths(path, manifest))

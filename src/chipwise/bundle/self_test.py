@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +14,9 @@ from chipwise.engine.known_fault import explained
 from chipwise.errors import BundleError
 
 _Logits = npt.NDArray[np.float32]
+
+Turn = Callable[[], AbstractContextManager[None]]
+"""What each step of a test runs in: so it waits until it is its turn, if others use the same cores."""
 
 _REMEDY = "the runtime does not compute here what it computed at build time: update it, or build for this machine"
 
@@ -44,7 +48,7 @@ def record_self_test(
     return SelfTest(tuple(int(token) for token in prompt), tuple(tokens), tuple(kept), tolerance)
 
 
-def run_self_test(session: Session, test: SelfTest, *, where: str) -> None:
+def run_self_test(session: Session, test: SelfTest, *, where: str, turn: Turn = nullcontext) -> None:
     """Run the recorded prompt and tokens, and compare.
 
     The recorded tokens are fed, not the ones chosen here, so that one near tie does not send the run astray.
@@ -53,12 +57,13 @@ def run_self_test(session: Session, test: SelfTest, *, where: str) -> None:
         session: A fresh session; slot 0 is overwritten.
         test: What the build recorded.
         where: The bundle's path, for messages.
+        turn: What each step runs in.
 
     Raises:
         BundleError: The logits are all zero, all equal or not finite, or differ by more than the tolerance.
         EngineError: The runtime failed.
     """
-    for step, logits in enumerate(_greedy(session, test.prompt, test.tokens, len(test.tokens))):
+    for step, logits in enumerate(_greedy(session, test.prompt, test.tokens, len(test.tokens), turn)):
         _check_sane(session, logits, step, where=where)
         _check_token(session, logits, step, test, where)
         for sample in test.logits:
@@ -66,22 +71,25 @@ def run_self_test(session: Session, test: SelfTest, *, where: str) -> None:
                 _check_sample(session, logits, sample, test.tolerance, where)
 
 
-def _greedy(session: Session, prompt: Sequence[int], tokens: Sequence[int], steps: int) -> Iterator[_Logits]:
+def _greedy(
+    session: Session, prompt: Sequence[int], tokens: Sequence[int], steps: int, turn: Turn = nullcontext
+) -> Iterator[_Logits]:
     """The logits after the prompt and after each of ``tokens``, which the caller may fill as it goes."""
     past = 0
     logits = np.empty(0, np.float32)
     for start in range(0, len(prompt), session.max_step_tokens):
         chunk = prompt[start : start + session.max_step_tokens]
-        logits = _step(session, chunk, past)
+        logits = _step(session, chunk, past, turn)
         past += len(chunk)
     yield logits
     for step in range(steps - 1):
-        yield _step(session, tokens[step : step + 1], past + step)
+        yield _step(session, tokens[step : step + 1], past + step, turn)
 
 
-def _step(session: Session, tokens: Sequence[int], past: int) -> _Logits:
+def _step(session: Session, tokens: Sequence[int], past: int, turn: Turn) -> _Logits:
     batch = Batch(0, np.array([tokens], np.int64), np.array([past], np.int64))
-    logits: _Logits = session.step(batch).logits[0]
+    with turn():
+        logits: _Logits = session.step(batch).logits[0]
     return logits
 
 

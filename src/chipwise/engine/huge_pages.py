@@ -12,6 +12,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from chipwise.background import considerately
+
 SETTING = "CHIPWISE_HUGE_PAGES"
 """Environment variable that turns huge pages off with the value 0."""
 
@@ -39,10 +41,14 @@ def huge_pages() -> Iterator[None]:
         return
     before = _anonymous()
     yield
+    ranges = [(-(-start // size) * size, end // size * size) for start, end in added(before, _anonymous())]
+    considerately(lambda: _collapse(ranges))
+
+
+def _collapse(ranges: Sequence[Range]) -> None:
     madvise = ctypes.CDLL(None, use_errno=True).madvise
     madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
-    for start, end in added(before, _anonymous()):
-        first, last = -(-start // size) * size, end // size * size
+    for first, last in ranges:
         if first < last:
             # A refusal leaves the pages as they are, which is as good as before.
             madvise(first, last - first, _MADV_COLLAPSE)

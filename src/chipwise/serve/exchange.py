@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from chipwise.background import in_background
 from chipwise.bundle import Bundle, open_bundle
 from chipwise.errors import BundleError, ChipwiseError, EngineError, UnavailableError
 from chipwise.serve.http.service import Service
@@ -20,6 +21,8 @@ from chipwise.serve.memory_need import need_bytes, refuse_too_large
 from chipwise.serve.open_model import ModelOpener
 from chipwise.serve.post import Post
 from chipwise.serve.served_model import ServedModel
+from chipwise.serve.spare_time import SpareTime
+from chipwise.serve.turns import Turns
 
 Reason = Literal["variant", "bundle"]
 """Why a model is exchanged: the policy asks for another form of it, or an operator for another bundle."""
@@ -77,6 +80,7 @@ class Exchange:
         free_bytes: What programs can still take now, in bytes; None if nobody knows.
         taken_names: Names that no language model may have: others are served under them.
         on_bundle: Called with a bundle before it is served for the first time, the first one too.
+        turns: Those of what is served, beside which models are opened; None if nothing is.
         clock: The time in seconds.
     """
 
@@ -90,12 +94,14 @@ class Exchange:
         free_bytes: Callable[[], float | None] = lambda: None,
         taken_names: frozenset[str] = frozenset(),
         on_bundle: Callable[[Bundle], None] = lambda bundle: None,
+        turns: Turns | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._post, self.bundle = post, bundle
         self._opener, self._make_service = opener, make_service
         self._free_bytes, self._taken_names, self._on_bundle = free_bytes, taken_names, on_bundle
-        self._clock = clock
+        self._turns, self._clock = turns or Turns(), clock
+        self._spare: SpareTime | None = None
         self._changed = threading.Condition()
         self._wanted: str | None = None
         self._orders: deque[tuple[Path | None, Future[Exchanged]]] = deque()
@@ -166,6 +172,8 @@ class Exchange:
             if self._followed is not None:
                 waiting.append(self._followed)
             self._followed = None
+            if self._spare is not None:
+                self._spare.end()
             self._changed.notify_all()
         for future in waiting:
             future.set_exception(_ending())
@@ -215,7 +223,8 @@ class Exchange:
 
     def _run(self) -> None:
         while not self._ending:
-            self.settle()
+            with in_background():
+                self.settle()
             with self._changed:
                 if not self._orders and self._due() == self.active and not self._ending:
                     self._changed.wait(_RETRY_S / 4 if self.trouble else None)
@@ -268,12 +277,27 @@ class Exchange:
         need = need_bytes(form, opener.n_slots, opener.context(form), with_fallback=resident)
         refuse_too_large(form, need, self._free_bytes())
         before = self._post.current
-        model = opener.open(bundle, variant, like=before.model)
+        with self._spare_time() as spare:
+            model = opener.open(bundle, variant, like=before.model, spare=spare)
+            spare.pause()
         try:
             return self._make_service(model, names, before)
         except BaseException:
             model.close()
             raise
+
+    @contextmanager
+    def _spare_time(self) -> Iterator[SpareTime]:
+        spare = SpareTime(self._turns)
+        with self._changed:
+            self._spare = spare
+            if self._ending:
+                spare.end()
+        try:
+            yield spare
+        finally:
+            self._spare = None
+            spare.end()
 
     def _refuse_name(self, bundle: Bundle) -> None:
         if bundle.manifest.name in self._taken_names:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
 from chipwise.bundle import Bundle, open_bundle
 from chipwise.bundle.manifest import SPECIAL_TOKENS, TOKENIZER
 from chipwise.bundle.quality_cost import quality_cost
+from chipwise.bundle.self_test import Turn
 from chipwise.engine.isolated import Isolation
 from chipwise.engine.restarts import Restarts
 from chipwise.engine.session import Session
@@ -20,6 +22,7 @@ from chipwise.serve.isolation_rule import isolation_of
 from chipwise.serve.late_session import LateSession
 from chipwise.serve.prefix_proof import reuses_exactly
 from chipwise.serve.served_model import ServedModel
+from chipwise.serve.spare_time import SpareTime
 
 # A slot of this many tokens suits most models and boards; longer ones are asked for.
 _DEFAULT_CONTEXT = 4096
@@ -55,6 +58,8 @@ class ModelOpener:
     isolate: bool | None = None
     isolation: Isolation | None = None
     wrap: Callable[[Session], Session] = _as_it_is
+    proofs: dict[str, bool] = field(default_factory=dict, compare=False, repr=False)
+    """Whether models that were open before reuse beginnings exactly: an engine's kernels go by shapes, which stay."""
 
     def context(self, bundle: Bundle) -> int:
         """Tokens that a slot will hold."""
@@ -63,13 +68,21 @@ class ModelOpener:
         longest = bundle.manifest.model.config.get("max_positions")
         return min(longest, _DEFAULT_CONTEXT) if isinstance(longest, int) and longest > 0 else _DEFAULT_CONTEXT
 
-    def open(self, bundle: Bundle, variant: str | None = None, *, like: ServedModel | None = None) -> ServedModel:
+    def open(
+        self,
+        bundle: Bundle,
+        variant: str | None = None,
+        *,
+        like: ServedModel | None = None,
+        spare: SpareTime | None = None,
+    ) -> ServedModel:
         """Open a bundle's model, or a variant of it, and run its self-test.
 
         Args:
             bundle: The bundle.
             variant: Which form of its model; None for the one it was built as.
             like: Another model, whose tokenizer is taken if it is the same: reading one stops all threads for a while.
+            spare: When its parts may begin and the steps of its tests run; None if nothing else is served.
 
         Raises:
             InputError: The fallback shall be resident, and there is none.
@@ -79,6 +92,8 @@ class ModelOpener:
         form = bundle if variant is None else bundle.variants[variant]
         manifest, words = form.manifest, _tokenizer_id(form)
         shared = like is not None and like.tokenizer_id == words
+        if spare is not None:
+            spare.pause()
         tokenizer = like.tokenizer if like is not None and shared else form.tokenizer
         if tokenizer is None or words is None:
             raise BundleError(
@@ -87,7 +102,13 @@ class ModelOpener:
                 remedy="serve a language model",
             )
         created, isolation = created_s(form), self._isolation_of(form)
-        session = form.open_session(self.n_slots, self.context(form), threads=self.threads, isolation=isolation)
+        turn: Turn = nullcontext
+        if spare is not None:
+            spare.pause()
+            turn = spare.turn
+        session = form.open_session(
+            self.n_slots, self.context(form), threads=self.threads, isolation=isolation, turn=turn
+        )
         try:
             return ServedModel(
                 name=manifest.name,
@@ -97,7 +118,7 @@ class ModelOpener:
                 created_s=created,
                 fingerprint=f"fp_{sha256_bytes(manifest.to_json())[:10]}",
                 emulates=manifest.emulates,
-                reuses_prefixes=reuses_exactly(session),
+                reuses_prefixes=self._reuses(form, session, turn),
                 fallback=self._fallback_of(form, session),
                 process=session if isinstance(session, Restarts) else None,
                 tokenizer_id=words,
@@ -107,6 +128,12 @@ class ModelOpener:
         except BaseException:
             session.close()
             raise
+
+    def _reuses(self, form: Bundle, session: Session, turn: Turn) -> bool:
+        key = f"{sha256_bytes(form.manifest.to_json())} {session.n_slots} {session.max_context}"
+        if key not in self.proofs:
+            self.proofs[key] = reuses_exactly(session, turn)
+        return self.proofs[key]
 
     def _isolation_of(self, bundle: Bundle) -> Isolation | None:
         """How the engine's process is kept; None if it has none of its own. Beside a fallback nobody waits for it."""

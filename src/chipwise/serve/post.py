@@ -13,10 +13,13 @@ from chipwise.errors import ChipwiseError
 from chipwise.serve.allocator import give_back_what_is_free
 from chipwise.serve.http.service import Service
 from chipwise.serve.make_service import keep_prompts
+from chipwise.serve.turns import Turns
 from chipwise.serve.workload import Workload
 
 # How long a step may still run when its model is to go; its session is then left to the end of the process.
 _LAST_STEP_S = 5.0
+# How long an emergency may keep the memory of what has gone, which others may need.
+_CALM_S = 5.0
 
 _logger = logging.getLogger(__name__)
 
@@ -41,10 +44,12 @@ class Post:
 
     Args:
         service: The first to hold it.
+        turns: Those of all that hold it; None if they have none in common.
     """
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Service, turns: Turns | None = None) -> None:
         self._holder = _Holder(service)
+        self._turns = turns or Turns()
         self._leaving: list[_Holder] = []
         self._changed = threading.Condition()
         self._dismissals: list[threading.Thread] = []
@@ -184,6 +189,7 @@ class Post:
         service.loop.drain(note_idle)
         with self._changed:
             self._changed.wait_for(lambda: self._ending or idle.is_set())
+        self._await_calm()
         if service.loop.stop(_LAST_STEP_S):
             keep_prompts(service)
             service.model.close()
@@ -194,7 +200,12 @@ class Post:
             self._done = done.beside(self._done)
             self._leaving.remove(holder)
         self._tell_idle()
+        self._await_calm()
         _tidy()
+
+    def _await_calm(self) -> None:
+        """Giving hundreds of MiB back, and collecting garbage, stops all threads for a moment: no emergency waits."""
+        self._turns.await_calm(_CALM_S, lambda: self._ending)
 
 
 def _nothing() -> None:

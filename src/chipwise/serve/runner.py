@@ -128,14 +128,14 @@ class Runner:
             if self._scheduler.speculation is not None:
                 ticket.sequence.drafter = self._scheduler.speculation.drafter(request, constraint)
             self._scheduler.submit(ticket.sequence, self._limits())
-            self._live[ticket.sequence] = ticket
+            self._add(ticket)
         return ticket
 
     def adopt(self, ticket: Ticket) -> None:
         """Take a request that another runner had: its tokens so far are fed here, and it goes on."""
         with self._lock:
             self._scheduler.adopt(ticket.sequence)
-            self._live[ticket.sequence] = ticket
+            self._add(ticket)
             if ticket.gone:
                 self._cancelled.add(ticket)
 
@@ -180,6 +180,14 @@ class Runner:
             live = list(self._live.values())
         self._move(self._end([(ticket, Failure(error)) for ticket in live]))
         self._teller.wake()
+
+    def _add(self, ticket: Ticket) -> None:
+        self._live[ticket.sequence] = ticket
+        self._turns.arrive(ticket.sequence.request.priority)
+
+    def _remove(self, ticket: Ticket) -> None:
+        del self._live[ticket.sequence]
+        self._turns.leave(ticket.sequence.request.priority)
 
     def _next_step(self) -> Step | None:
         with self._lock:
@@ -274,7 +282,7 @@ class Runner:
                 lost = [*lost, *((self._live[one], error) for one in self._scheduler.waiting if one not in leaving)]
             moves = self._scheduler.release(*(ticket.sequence for ticket, _ in lost))
             for ticket, _ in lost:
-                del self._live[ticket.sequence]
+                self._remove(ticket)
         for ticket, error in lost:
             _logger.warning("request %s goes on in the fallback: %s", ticket.sequence.request.id, error)
             ticket.sequence.note("fallback", self._clock(), **{"chipwise.reason": str(error)})
@@ -300,7 +308,7 @@ class Runner:
             others = [ticket.sequence for ticket, end in ends if not isinstance(end, Finish)]
             moves = self._scheduler.release(*complete, now_s=now_s) + self._scheduler.release(*others)
             for ticket, _ in ends:
-                del self._live[ticket.sequence]
+                self._remove(ticket)
                 self._replay.over(ticket)
         if complete and self._rescue is not None:
             self._rescue.answered()

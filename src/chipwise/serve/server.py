@@ -215,7 +215,7 @@ def make_post(
             names=names, clock=clock, like=like,
         )  # fmt: skip
 
-    post = Post(make(model, (model.name,)))
+    post = Post(make(model, (model.name,)), turns)
     metrics.collect(WorkloadCollector(post.workload))
     if hardware is not None:
         metrics.collect(HardwareCollector(hardware))
@@ -227,6 +227,7 @@ def make_post(
         free_bytes=lambda: None if hardware is None else hardware.state.free_bytes.value,
         taken_names=taken_names,
         on_bundle=lambda bundle: None if hardware is None else hardware.offer(variants_of(bundle)),
+        turns=turns,
         clock=clock,
     )
     metrics.collect(ExchangeCollector(exchange))

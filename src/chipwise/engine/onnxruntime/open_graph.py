@@ -8,6 +8,7 @@ from pathlib import Path
 
 import onnxruntime as ort
 
+from chipwise.background import considerately
 from chipwise.errors import EngineError
 
 # ONNX Runtime repeats on stderr what it raises: only what it does not raise may show.
@@ -42,12 +43,14 @@ def open_graph(
     if not optimize:
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     try:
-        return ort.InferenceSession(
-            str(path),
-            options,
-            providers=["CPUExecutionProvider"],
-            # The setting above leaves this one on, and it changes values.
-            disabled_optimizers=None if fuse_qdq else ["DoubleQDQPairsRemover"],
+        return considerately(
+            lambda: ort.InferenceSession(
+                str(path),
+                options,
+                providers=["CPUExecutionProvider"],
+                # The setting above leaves this one on, and it changes values.
+                disabled_optimizers=None if fuse_qdq else ["DoubleQDQPairsRemover"],
+            )
         )
     except Exception as e:  # onnxruntime raises many types without a common base
         raise EngineError(
