@@ -4,6 +4,8 @@ import hashlib
 import json
 import os
 import shutil
+import sys
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer as FastTokenizer
 from tokenizers import models
 
+from chipwise.background import in_background
 from chipwise.bundle import BundleWriter, EngineSpec, bundle, open_bundle
 from chipwise.bundle.layout import digest_line
 from chipwise.bundle.manifest import FORMAT_VERSION
@@ -291,3 +294,24 @@ def test_an_unknown_engine_is_named(tmp_path: Path) -> None:
     built = write_bundle(tmp_path / "b", manifest=a_manifest(engine=EngineSpec("abacus")))
     with pytest.raises(InputError, match="abacus"):
         open_bundle(built).open_session(1, 32)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads have a niceness on Linux alone")
+def test_in_the_background_one_thread_of_low_priority_digests(built: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    digest, seen = bundle.sha256_file, list[tuple[int, int]]()
+
+    def note(path: Path) -> str:
+        task = threading.get_native_id()
+        seen.append((task, os.getpriority(os.PRIO_PROCESS, task)))
+        return digest(path)
+
+    monkeypatch.setattr(bundle, "sha256_file", note)
+    usual = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+    files = open_bundle(built).files
+    assert {priority for _, priority in seen} == {usual}
+    seen.clear()
+    with in_background():
+        assert open_bundle(built).files == files
+    ((task, priority),) = set(seen)
+    assert priority > usual
+    assert task != threading.get_native_id()

@@ -162,8 +162,6 @@ def test_engines_of_both_take_turns(tmp_path: Path) -> None:
         server.wait(lambda: server.metric("chipwise_running_requests") == 3)
         server.exchange.want("cool")
         server.wait(lambda: server.exchange.active == "cool")
-        # Its tests when it was opened had no turns.
-        slow.most_at_once = 0
         old, young = slow.opened
         before = old.steps
         for number in range(5):

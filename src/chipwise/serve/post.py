@@ -213,9 +213,11 @@ def _nothing() -> None:
 
 
 def _tidy() -> None:
-    """What is gone is given back, and what is there need not be walked between two tokens, if the server chose so."""
+    """What is gone is given back, if the server chose to walk it only then.
+
+    What it froze at its start is not walked again: that stops all threads for 40 ms, and finds nothing of a model but a
+    chat template. What came later is not frozen, so that it goes with its model; it is little.
+    """
     if gc.get_freeze_count():
-        gc.unfreeze()
         gc.collect()
-        gc.freeze()
     give_back_what_is_free()

@@ -13,6 +13,7 @@ import numpy as np
 import psutil
 import pytest
 
+from chipwise.background import in_background
 from chipwise.engine import Batch, Session
 from chipwise.engine.isolated import IsolatedEngine, IsolatedSession, Isolation
 from chipwise.engine.known_fault import explained
@@ -143,6 +144,20 @@ def test_one_that_ends_while_nobody_asks_is_replaced(open_isolated: OpenIsolated
         session.move_slot(0, 1, 2)
     session.renew()
     session.step(batch([[1, 2]]))
+
+
+def test_the_first_start_may_be_work_that_nobody_waits_for_and_no_other(
+    open_isolated: OpenIsolated, tmp_path: Path
+) -> None:
+    told = tmp_path / "told"
+    with in_background():
+        session = open_isolated(told=str(told))
+    with pytest.raises(EngineLostError):
+        session.step(batch([[SEGFAULT]]))
+    session.renew()
+    until_up(session)
+    open_isolated(told=str(told))
+    assert told.read_text().split() == ["True", "False", "False"]
 
 
 def test_a_start_that_fails_is_tried_again(open_isolated: OpenIsolated, tmp_path: Path) -> None:

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import os
+import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +13,7 @@ import pytest
 from onnx import helper as oh
 from onnxruntime.capi import onnxruntime_pybind11_state as state
 
+from chipwise.background import in_background
 from chipwise.engine import Batch
 from chipwise.engine.onnxruntime import OnnxRuntimeEngine, decoder_graph
 from chipwise.engine.onnxruntime.open_graph import open_graph
@@ -35,6 +39,23 @@ def graphs(graph_files: dict[str, dict[str, Path]]) -> dict[str, Path]:
 
 def test_roles_that_make_no_decoder(graphs: dict[str, Path]) -> None:
     assert "needs the role 'decoder'" in _open({"prefill": graphs["prefill"]})
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads have a niceness on Linux alone")
+def test_threads_of_a_model_that_was_opened_in_the_background_have_the_usual_priority(graphs: dict[str, Path]) -> None:
+    def tasks() -> set[int]:
+        return {int(entry.name) for entry in Path("/proc/self/task").iterdir()}
+
+    usual = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+    before = tasks()
+    with in_background():
+        session = OnnxRuntimeEngine().open(
+            {"decoder": graphs["decoder"]}, n_slots=1, max_context=16, options={"threads": 4}
+        )
+    started = tasks() - before
+    assert len(started) >= 3
+    assert {os.getpriority(os.PRIO_PROCESS, task) for task in started} == {usual}
+    session.close()
 
 
 def test_an_option_that_is_no_flag(graphs: dict[str, Path]) -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any, Final
 
+from chipwise.background import is_background
 from chipwise.engine.isolated.keeper import Keeper
 from chipwise.engine.isolated.process import EngineProcess
 from chipwise.engine.isolated.remote import Opening, RemoteSession
@@ -51,9 +54,11 @@ class IsolatedEngine:
             Opening(self.name, files, n_slots, max_context, options),
             StepLimit(self._isolation.step_timeout_s),
         )
+        # Those that come after it are waited for.
+        openings = chain([replace(opening, background=is_background())], repeat(opening))
 
         def connect(process: EngineProcess, start_s: float) -> RemoteSession:
-            return RemoteSession(process, opening, limit, start_s)
+            return RemoteSession(process, next(openings), limit, start_s)
 
         keeper = Keeper(connect, self._isolation, self._prove)
         facts = keeper.facts
