@@ -76,17 +76,17 @@ def exchange(result: ExchangeCost) -> list[str]:
         "## Exchanging the served model\n",
         f"`python -m benchmarks.exchange A B ...`, {result.date}. `chipwise serve A --threads {result.threads}` is "
         f"told again and again (`/v1/admin/reload`) to serve the other bundle, under {result.streams} background "
-        "streams without a pause. Emergencies, one after another with 0.25 s between, are timed to their first piece, "
-        "in phases without and with exchanges that take turns. "
+        "streams without a pause. Emergencies, one after another with 0.1 to 0.3 s between, are timed to their first "
+        "piece, in phases without and with exchanges that take turns: so other programs met both. "
         f"{result.cpu}, {result.cores} cores, which the opening of a model shares with serving; load average "
         f"{result.load_average:.1f} at the start.\n",
-        "| bundles | engine | exchanges | took, median | longest | emergencies quiet: p50 | p95 | longest "
-        "| exchanging: p50 | p95 | longest | answered | not answered | memory, first | last | both open |",
-        "|" + "---|" * 16,
+        "| bundles | engine | exchanges | took, median | longest | emergencies quiet: sent | p50 | p95 | longest "
+        "| exchanging: sent | p50 | p95 | longest | p95 over quiet | answered | not answered | memory, first | last | both open |",
+        "|" + "---|" * 19,
         *(
             f"| {row.first}, {row.second} | {'isolated' if row.isolated else 'in process'} | {row.exchanges} "
             f"| {row.took_p50_s:.2f} s | {row.took_longest_s:.2f} s | {_waits(row.quiet)} | {_waits(row.exchanging)} "
-            f"| {row.answered} | {row.not_answered} | {_mib(row.begin_bytes)} | {_mib(row.end_bytes)} "
+            f"| {row.exchanging.p95_s / row.quiet.p95_s:.2f} | {row.answered} | {row.not_answered} | {_mib(row.begin_bytes)} | {_mib(row.end_bytes)} "
             f"| {_mib(row.largest_bytes)} |"
             for row in result.rows
         ),
@@ -95,7 +95,8 @@ def exchange(result: ExchangeCost) -> list[str]:
 
 
 def _waits(waits: Waits) -> str:
-    return " | ".join(f"{seconds * 1000:.0f} ms" for seconds in (waits.p50_s, waits.p95_s, waits.longest_s))
+    times = (f"{seconds * 1000:.0f} ms" for seconds in (waits.p50_s, waits.p95_s, waits.longest_s))
+    return " | ".join((str(waits.sent), *times))
 
 
 def _mib(size: int) -> str:
