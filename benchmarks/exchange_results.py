@@ -81,12 +81,14 @@ def exchange(result: ExchangeCost) -> list[str]:
         f"{result.cpu}, {result.cores} cores, which the opening of a model shares with serving; load average "
         f"{result.load_average:.1f} at the start.\n",
         "| bundles | engine | exchanges | took, median | longest | emergencies quiet: sent | p50 | p95 | longest "
-        "| exchanging: sent | p50 | p95 | longest | p95 over quiet | answered | not answered | memory, first | last | both open |",
+        "| exchanging: sent | p50 | p95 | longest | p95 over quiet | answered | not answered | memory, first | last "
+        "| both open |",
         "|" + "---|" * 19,
         *(
             f"| {row.first}, {row.second} | {'isolated' if row.isolated else 'in process'} | {row.exchanges} "
             f"| {row.took_p50_s:.2f} s | {row.took_longest_s:.2f} s | {_waits(row.quiet)} | {_waits(row.exchanging)} "
-            f"| {row.exchanging.p95_s / row.quiet.p95_s:.2f} | {row.answered} | {row.not_answered} | {_mib(row.begin_bytes)} | {_mib(row.end_bytes)} "
+            f"| {row.exchanging.p95_s / row.quiet.p95_s:.2f} | {row.answered} | {row.not_answered} "
+            f"| {_mib(row.begin_bytes)} | {_mib(row.end_bytes)} "
             f"| {_mib(row.largest_bytes)} |"
             for row in result.rows
         ),

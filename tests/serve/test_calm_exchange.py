@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import threading
+import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from chipwise.background import is_background
+from chipwise.bundle import open_bundle
 from chipwise.engine.session import Session
 from chipwise.errors import UnavailableError
 from chipwise.serve import exchange as exchange_module
 from chipwise.serve import open_model
 from chipwise.serve.open_model import ModelOpener
 from chipwise.serve.priority import Priority
+from chipwise.serve.server import Source, make_post
+from chipwise.serve.settings import ServeSettings
 from chipwise.serve.spare_time import SpareTime
 from chipwise.serve.turns import Turns
 from tests.serve.forms import Exchanging, Slow, exchanging, said, with_variant, write_form
@@ -157,3 +161,21 @@ def test_what_goes_stops_nobody_while_an_emergency_is_on_its_way(tmp_path: Path)
         turns.leave(Priority.EMERGENCY)
         server.wait(lambda: server.post.leaving == ())
         assert slow.opened[0].closed
+
+
+def test_who_settles_things_by_hand_waits_for_no_emergency(tmp_path: Path) -> None:
+    path = with_variant(tmp_path)
+    opener = ModelOpener(4, 256)
+    bundle = open_bundle(path)
+    post, exchange = make_post(
+        opener.open(bundle), Source(bundle, opener), ServeSettings(), when_broken=lambda: pytest.fail("it broke")
+    )
+    post._turns.arrive(Priority.EMERGENCY)
+    exchange.want("cool")
+    started_s = time.monotonic()
+    exchange.settle()
+    assert exchange.active == "cool"
+    assert time.monotonic() - started_s < 10, "else it would be 20"
+    post._turns.leave(Priority.EMERGENCY)
+    assert post.stop(5)
+    post.close()

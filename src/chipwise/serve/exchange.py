@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from chipwise.background import in_background
+from chipwise.background import in_background, is_background
 from chipwise.bundle import Bundle, open_bundle
 from chipwise.errors import BundleError, ChipwiseError, EngineError, UnavailableError
 from chipwise.serve.http.service import Service
@@ -291,7 +291,8 @@ class Exchange:
         spare = SpareTime(self._turns)
         with self._changed:
             self._spare = spare
-            if self._ending:
+            if self._ending or not is_background():
+                # Who settles things in a thread of theirs, and in time that is not real, waits for them.
                 spare.end()
         try:
             yield spare
