@@ -41,6 +41,24 @@ def run(line: Line, *messages: dict[str, Any]) -> None:
     asyncio.run(send())
 
 
+def waits_for_reader(line: Line, *, gone: bool = False) -> bool:
+    """Sends a part to a reader that reads on, or goes, only later; says whether the part waited until then."""
+
+    async def send() -> bool:
+        await line.send(START)
+        line.flow.pause_writing()
+        waiting = asyncio.create_task(line.send(part(b"a")))
+        await asyncio.sleep(0.01)
+        waited = not waiting.done() and not line.written
+        # As uvicorn does when a connection is lost.
+        line.cycle.disconnected = gone
+        line.flow.resume_writing()
+        await waiting
+        return waited
+
+    return asyncio.run(send())
+
+
 def test_chunks_are_what_h11_would_write() -> None:
     bodies = [b"data: 1\n\n", b"x" * 5000, "世界".encode()]
     line = Line()
@@ -78,34 +96,12 @@ def test_other_responses_are_passed_on(line: Line, start: dict[str, Any]) -> Non
 
 def test_a_slow_reader_is_waited_for() -> None:
     line = Line()
-
-    async def send() -> bool:
-        await line.send(START)
-        line.flow.pause_writing()
-        waiting = asyncio.create_task(line.send(part(b"a")))
-        await asyncio.sleep(0.01)
-        waited = not waiting.done() and not line.written
-        line.flow.resume_writing()
-        await waiting
-        return waited
-
-    assert asyncio.run(send())
+    assert waits_for_reader(line)
     assert line.written == [b"1\r\na\r\n"]
 
 
 def test_nothing_is_written_to_who_has_gone() -> None:
     line = Line()
-
-    async def send() -> None:
-        await line.send(START)
-        line.flow.pause_writing()
-        waiting = asyncio.create_task(line.send(part(b"a")))
-        await asyncio.sleep(0)
-        # As uvicorn does when a connection is lost.
-        line.cycle.disconnected = True
-        line.flow.resume_writing()
-        await waiting
-        await line.send(part(b"b"))
-
-    asyncio.run(send())
+    assert waits_for_reader(line, gone=True)
+    run(line, part(b"b"))
     assert line.written == []
