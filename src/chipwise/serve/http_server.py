@@ -31,6 +31,8 @@ _LAST_STEP_S = 5.0
 # Idle connections are kept: a client that comes back within a minute opens none anew.
 _KEEP_ALIVE_S = 65
 _ACCEPTED_AT_ONCE = 8
+# How old the date in a response's head may be.
+_DATE_S = 1.0
 
 
 class HttpServer(uvicorn.Server):
@@ -78,6 +80,7 @@ class HttpServer(uvicorn.Server):
         self._terminals = tuple(fd for fd in range(3) if os.isatty(fd))
         self._asyncio: asyncio.AbstractEventLoop | None = None
         self._owns_signals = False
+        self._told_to_leave = asyncio.Event()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to accept connections, and say so."""
@@ -89,6 +92,13 @@ class HttpServer(uvicorn.Server):
         for listener in sockets or ():
             listener.listen(BACKLOG)
         self._on_ready()
+
+    async def main_loop(self) -> None:
+        """Wait until told to leave. uvicorn looks ten times a second, which wakes a board that has nothing to do."""
+        # The first of its ticks is the one that renews the date.
+        while not await self.on_tick(0):
+            with suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._told_to_leave.wait(), _DATE_S)
 
     def drain(self) -> None:
         """Begin to end. From any thread; calls after the first do nothing."""
@@ -147,6 +157,7 @@ class HttpServer(uvicorn.Server):
 
     def _leave(self) -> None:
         self.should_exit = True
+        self._told_to_leave.set()
 
     def _release_signals(self, loop: asyncio.AbstractEventLoop) -> None:
         """Let the next signal end the process, whatever it hangs in."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import random
 import socket
@@ -253,3 +254,20 @@ def test_bug_in_the_loop_is_an_error_for_all_and_ends_the_server(caplog: pytest.
         server.thread.join(5)
         assert not server.thread.is_alive()
     assert "the serving loop broke" in caplog.text
+
+
+def test_an_idle_server_ends_as_soon_as_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("chipwise.serve.http_server._DATE_S", 60.0)
+    with live(null_model()) as server:
+        server.server.leave()
+        server.thread.join(10)
+        assert not server.thread.is_alive()
+
+
+def test_the_date_of_responses_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    days = itertools.count(1)
+    monkeypatch.setattr("chipwise.serve.http_server._DATE_S", 0.01)
+    monkeypatch.setattr("uvicorn.server.formatdate", lambda *_, **__: f"day {next(days)}")
+    with live(null_model()) as server:
+        first = server.http.get("/health").headers["date"]
+        server.wait(lambda: server.http.get("/health").headers["date"] != first)
