@@ -112,3 +112,5 @@ class _Stream:
         for line in self._process.stdout:
             self._lines.append((time.monotonic(), line))
             self._first.set()
+        # One that has ended prints none.
+        self._first.set()
