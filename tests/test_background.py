@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from chipwise import background
-from chipwise.background import considerately, in_background, is_background, lower_priority, may_raise
+from chipwise.background import considerate, considerately, in_background, is_background, lower_priority, may_raise
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="threads have a niceness on Linux alone")
 
@@ -128,3 +129,31 @@ def test_a_thread_can_lower_itself_alone() -> None:
     assert seen[0] > usual
     assert niceness() == usual
     assert not is_background()
+
+
+@pytest.mark.skipif(not may_raise(), reason="this user may not raise priorities")
+def test_another_process_is_lowered_so_long() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        usual = os.getpriority(os.PRIO_PROCESS, process.pid)
+        with considerate(process.pid):
+            assert os.getpriority(os.PRIO_PROCESS, process.pid) == usual
+        with in_background(), considerate(process.pid):
+            assert os.getpriority(os.PRIO_PROCESS, process.pid) > usual
+        assert os.getpriority(os.PRIO_PROCESS, process.pid) == usual
+        process.communicate(b"\n")
+    with in_background(), considerate(process.pid):
+        assert is_background(), "one that has ended is no trouble"
+
+
+def test_work_is_done_where_the_system_lowers_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: int) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "setpriority", refuse)
+    may_raise.cache_clear()
+    try:
+        with in_background(), considerate(os.getpid()):
+            lower_priority()
+            assert considerately(lambda: 7) == 7
+    finally:
+        may_raise.cache_clear()

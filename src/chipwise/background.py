@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -18,7 +18,7 @@ T = TypeVar("T")
 # Beside a thread of the usual niceness the kernel gives one of 10 a tenth of a core, and one of 19 a seventieth: that
 # would hold up whoever waits for a lock that it has.
 _NICER_BY, _NICEST = 10, 19
-_TASKS = Path("/proc/self/task")
+_SELF = "self"
 _here: ContextVar[bool] = ContextVar("background", default=False)
 
 
@@ -43,7 +43,9 @@ def lower_priority() -> None:
     What it does must leave the interpreter's lock to others, who would wait for a thread that gets no core.
     """
     if sys.platform == "linux":
-        _lower(threading.get_native_id())
+        # A system that refuses it (seccomp) has the work done all the same.
+        with suppress(OSError):
+            _lower(threading.get_native_id())
 
 
 def considerately(work: Callable[[], T]) -> T:
@@ -57,8 +59,8 @@ def considerately(work: Callable[[], T]) -> T:
     """
     if not is_background() or not may_raise():
         return work()
-    usual = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
-    before, done = _tasks(), Future[T]()
+    usual = _own_niceness()
+    before, done = _tasks(_SELF), Future[T]()
 
     def run() -> None:
         lower_priority()
@@ -70,13 +72,29 @@ def considerately(work: Callable[[], T]) -> T:
     thread = threading.Thread(target=run, name="chipwise-background")
     thread.start()
     thread.join()
-    lowered = min(usual + _NICER_BY, _NICEST)
-    for task in _tasks() - before:
-        # One that has ended meanwhile needs none.
-        with suppress(ProcessLookupError):
-            if os.getpriority(os.PRIO_PROCESS, task) == lowered:
-                os.setpriority(os.PRIO_PROCESS, task, usual)
+    _raise(_tasks(_SELF) - before, usual)
     return done.result()
+
+
+@contextmanager
+def considerate(pid: int) -> Iterator[None]:
+    """Another process of this user's, which has just been started, has less priority inside, if that is background.
+
+    Afterwards all of its threads have the usual one. Where this process may not do that, nothing is lowered.
+
+    Args:
+        pid: Its number.
+    """
+    if not is_background() or not may_raise():
+        yield
+        return
+    usual = _own_niceness()
+    with suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, pid, _lower_than(usual))
+    try:
+        yield
+    finally:
+        _raise(_tasks(str(pid)), usual)
 
 
 @cache
@@ -107,11 +125,30 @@ def may_raise() -> bool:
 
 
 def _lower(task: int) -> None:
-    usual = os.getpriority(os.PRIO_PROCESS, task)
     # Linux has a niceness for each thread, and takes its number where POSIX has a process's (man 2 setpriority).
-    os.setpriority(os.PRIO_PROCESS, task, min(usual + _NICER_BY, _NICEST))
+    os.setpriority(os.PRIO_PROCESS, task, _lower_than(os.getpriority(os.PRIO_PROCESS, task)))
 
 
-def _tasks() -> set[int]:
-    """The numbers of this process's threads."""
-    return {int(entry.name) for entry in _TASKS.iterdir()}
+def _lower_than(niceness: int) -> int:
+    return min(niceness + _NICER_BY, _NICEST)
+
+
+def _own_niceness() -> int:
+    return os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+
+
+def _raise(tasks: Iterable[int], usual: int) -> None:
+    """Give those of them that were lowered the usual niceness."""
+    for task in tasks:
+        # One that has ended meanwhile needs none.
+        with suppress(ProcessLookupError):
+            if os.getpriority(os.PRIO_PROCESS, task) == _lower_than(usual):
+                os.setpriority(os.PRIO_PROCESS, task, usual)
+
+
+def _tasks(process: str) -> set[int]:
+    """The numbers of a process's threads; none if it has ended."""
+    try:
+        return {int(entry.name) for entry in Path("/proc", process, "task").iterdir()}
+    except (FileNotFoundError, ProcessLookupError):
+        return set()

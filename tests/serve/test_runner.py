@@ -21,6 +21,7 @@ from chipwise.serve.runner import Runner
 from chipwise.serve.sampling import SamplingParams
 from chipwise.serve.scheduler import Scheduler, SchedulerRules
 from chipwise.serve.ticket import Ticket
+from chipwise.serve.turns import Turns
 from chipwise.serve.vocabulary import Vocabulary
 from chipwise.serve.workload import WorkloadCollector
 from tests.serve.fakes import EOS, VOCAB, alone, byte_tokenizer, null_model, says, text_of
@@ -39,6 +40,7 @@ class Bench:
         max_waiting: int = 100,
         max_running: int | None = None,
         reserved: int = 0,
+        turns: Turns | None = None,
         **options,
     ) -> None:
         self.clock = VirtualClock()
@@ -54,7 +56,7 @@ class Bench:
         )
         scheduler = Scheduler(n_slots=n_slots, max_step_tokens=model.session.max_step_tokens, rules=rules)
         vocabulary = Vocabulary(model.tokenizer)
-        self.runner = Runner(model, scheduler, self.metrics, vocabulary, self.clock, lambda: self.limits)
+        self.runner = Runner(model, scheduler, self.metrics, vocabulary, self.clock, lambda: self.limits, None, turns)
         self.metrics.collect(WorkloadCollector(self.runner.workload))
         self.events: dict[Ticket, list[Event]] = {}
 
@@ -219,6 +221,16 @@ def test_queue_overflow_is_told_at_once() -> None:
     bench.ask()
     with pytest.raises(OverloadedError):
         bench.ask()
+
+
+def test_an_emergency_that_finds_no_room_is_not_on_its_way() -> None:
+    turns = Turns()
+    bench = Bench(1, max_waiting=1, turns=turns)
+    for _ in range(2):
+        bench.ask(priority=Priority.EMERGENCY)
+    with pytest.raises(OverloadedError):
+        bench.ask(priority=Priority.EMERGENCY)
+    assert turns._emergencies == 2
 
 
 def test_failing_decode_ends_its_requests_and_the_server_goes_on() -> None:
@@ -444,6 +456,34 @@ def test_what_the_hardware_does_not_allow_waits_until_it_does() -> None:
     bench.limits = Limits()
     bench.run()
     assert bench.text(second) == "ok"
+
+
+def test_emergencies_are_known_from_their_arrival_to_whatever_end_they_find() -> None:
+    turns = Turns()
+    bench = Bench(2, turns=turns)
+    emergency = {"priority": Priority.EMERGENCY}
+    whole, cancelled, late, failed = (
+        bench.ask(max_tokens=2, **emergency),
+        bench.ask(**emergency),
+        bench.ask(deadline_s=bench.clock() + 0.5, **emergency),
+        bench.ask(**emergency),
+    )
+    bench.ask(priority=Priority.INTERACTIVE, max_tokens=200)
+    assert turns._emergencies == 4
+    while not (bench.events[whole] and isinstance(bench.events[whole][-1], Finish)):
+        bench.runner.step()
+    assert turns._emergencies == 3
+    bench.runner.cancel(cancelled)
+    bench.runner.step()
+    assert turns._emergencies == 2
+    bench.clock.advance(1.0)
+    bench.runner.step()
+    assert isinstance(bench.events[late][-1], Failure)
+    assert turns._emergencies == 1
+    bench.runner.fail_all(EngineError("it is over"))
+    assert isinstance(bench.events[failed][-1], Failure)
+    assert turns._emergencies == 0
+    assert bench.runner.idle
 
 
 def test_gauges_show_the_present() -> None:

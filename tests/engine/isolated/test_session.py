@@ -13,7 +13,7 @@ import numpy as np
 import psutil
 import pytest
 
-from chipwise.background import in_background
+from chipwise.background import in_background, may_raise
 from chipwise.engine import Batch, Session
 from chipwise.engine.isolated import IsolatedEngine, IsolatedSession, Isolation
 from chipwise.engine.known_fault import explained
@@ -146,18 +146,24 @@ def test_one_that_ends_while_nobody_asks_is_replaced(open_isolated: OpenIsolated
     session.step(batch([[1, 2]]))
 
 
+@pytest.mark.skipif(not may_raise(), reason="this user may not raise priorities")
 def test_the_first_start_may_be_work_that_nobody_waits_for_and_no_other(
     open_isolated: OpenIsolated, tmp_path: Path
 ) -> None:
-    told = tmp_path / "told"
+    told, usual = tmp_path / "told", os.getpriority(os.PRIO_PROCESS, 0)
     with in_background():
         session = open_isolated(told=str(told))
+    tasks = [int(entry.name) for entry in Path(f"/proc/{session.pid}/task").iterdir()]
+    assert len(tasks) > 1
+    assert {os.getpriority(os.PRIO_PROCESS, task) for task in tasks} == {usual}
     with pytest.raises(EngineLostError):
         session.step(batch([[SEGFAULT]]))
     session.renew()
     until_up(session)
     open_isolated(told=str(told))
-    assert told.read_text().split() == ["True", "False", "False"]
+    first, *others = map(int, told.read_text().split())
+    assert first > usual
+    assert others == [usual, usual]
 
 
 def test_a_start_that_fails_is_tried_again(open_isolated: OpenIsolated, tmp_path: Path) -> None:

@@ -32,7 +32,6 @@ class Opening:
         n_slots: KV slots.
         max_context: Tokens a slot holds.
         options: The engine's own settings; JSON.
-        background: Whether nobody waits for it; see ``considerately``.
     """
 
     engine: str
@@ -40,7 +39,6 @@ class Opening:
     n_slots: int
     max_context: int
     options: Mapping[str, Any]
-    background: bool = False
 
     def message(self) -> Message:
         """It as a message."""

@@ -13,13 +13,11 @@ import signal
 import socket
 import sys
 import traceback
-from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from chipwise.background import in_background
 from chipwise.engine.batch import Batch
 from chipwise.engine.isolated.graph_desk import GraphDesk
 from chipwise.engine.isolated.shared import SharedMemory
@@ -122,10 +120,9 @@ def facts(session: Session) -> Message:
 
 def _open(message: Message) -> Session:
     files = {role: Path(path) for role, path in message["files"].items()}
-    with in_background() if message["background"] else nullcontext():
-        return get_engine(message["engine"]).open(
-            files, n_slots=message["n_slots"], max_context=message["max_context"], options=message["options"]
-        )
+    return get_engine(message["engine"]).open(
+        files, n_slots=message["n_slots"], max_context=message["max_context"], options=message["options"]
+    )
 
 
 def _die_with(parent: int) -> None:

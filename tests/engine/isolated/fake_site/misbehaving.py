@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 import time
 from pathlib import Path
 
 import numpy as np
 
-from chipwise.background import is_background
 from chipwise.engine.graph_session import TensorSpec
 from chipwise.engine.null import NullEngine, NullOptions, NullSession, WallClock
 from chipwise.errors import EngineError
@@ -99,7 +99,7 @@ def refuse_if_broken(options):
 class MisbehavingEngine(NullEngine):
     """Its options: ``broken``, a file whose being there keeps it from starting; ``step_s``; ``plain``.
 
-    With ``told``, a file, it adds a line there: whether it was opened in the background.
+    With ``told``, a file, it adds a line there: its niceness as it is opened.
     """
 
     name = "misbehaving"
@@ -109,7 +109,8 @@ class MisbehavingEngine(NullEngine):
         step_s = options.get("step_s", 0.0)
         if "told" in options:
             with Path(options["told"]).open("a") as stream:
-                print(is_background(), file=stream)
+                print(os.nice(0), file=stream)
+            threading.Thread(target=time.sleep, args=(3600,), daemon=True).start()
         null = NullOptions(vocab_size=260, prefill_s=step_s, decode_s=step_s, clock=WallClock(), next_token=next_token)
         session = MisbehavingSession(n_slots, max_context, null)
         return NoSavingSession(session) if options.get("plain") else session
