@@ -297,3 +297,64 @@ def test_what_is_no_http_is_not_in_the_log(server: Live, caplog: pytest.LogCaptu
         for wrong in (b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n"):
             assert split(talk(server, wrong))[0] == 400
     assert caplog.records == []
+
+
+BODY = b"x" * (24 << 20)
+DECLARED = b"Content-Length: %d\r\n" % len(BODY)
+IN_CHUNKS = b"Transfer-Encoding: chunked\r\n"
+
+
+@pytest.mark.parametrize(
+    ("head", "status"),
+    [
+        (DECLARED + b"\r\n", 413),
+        (IN_CHUNKS + b"\r\n%x\r\n" % len(BODY), 413),
+        (IN_CHUNKS + DECLARED + b"\r\n%x\r\n" % len(BODY), 400),
+        (b"X: ", 431),
+    ],
+    ids=["declared", "in chunks", "two lengths", "endless head"],
+)
+def test_who_sends_everything_before_reading_gets_the_answer(server: Live, head: bytes, status: int) -> None:
+    # A reset would fail the sending, or take away the answer that is on its way.
+    host, port = server.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=30) as link:
+        link.sendall(CHAT + head + BODY)
+        time.sleep(0.05)
+        said, _, body = split(b"".join(iter(lambda: link.recv(1 << 16), b"")))
+    assert said == status
+    assert json.loads(body)["error"]["message"]
+
+
+def test_who_never_stops_sending_is_left(server: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("chipwise.serve.lingering._MOST_S", 0.2)
+    host, port = server.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=5) as link:
+        link.sendall(CHAT + b"Content-Length: 99999999\r\n\r\n")
+        assert b" 413 " in link.recv(1 << 16)
+        time.sleep(0.5)
+        link.sendall(b"x")
+        time.sleep(0.1)
+        with pytest.raises(ConnectionError):
+            link.sendall(b"x")
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (CHAT + b"Content-Length: 99999999\r\n\r\n", b" 413 "),
+        (CHAT + b"Transfer-Encoding: chunked\r\n\r\nno size\r\n", b" 400 "),
+        (CHAT + b"X: " + b"x" * 20_000, b" 431 "),
+    ],
+    ids=["too large", "no chunk", "endless head"],
+)
+def test_an_end_does_not_wait_for_who_still_sends(sent: bytes, status: bytes) -> None:
+    with live(null_model(next_token=says("ok"))) as server:
+        host, port = server.url.removeprefix("http://").split(":")
+        link = socket.create_connection((host, int(port)), timeout=5)
+        link.sendall(sent)
+        assert status in link.recv(1 << 16)
+        server.server.drain()
+        started_s = time.monotonic()
+        server.thread.join(10)
+        assert time.monotonic() - started_s < 3
+        link.close()

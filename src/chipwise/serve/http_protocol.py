@@ -17,6 +17,7 @@ from chipwise.serve.chunk_writer import ChunkWriter
 from chipwise.serve.crowd import Crowd
 from chipwise.serve.http.caller import CONNECTION, Connection
 from chipwise.serve.http.errors import error_body
+from chipwise.serve.lingering import LingeringTransport
 
 _TEXTS = {
     HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE: "the request's line and headers are larger than this server takes",
@@ -50,6 +51,7 @@ class HttpProtocol(H11Protocol):
         super().__init__(**settings)
         self.logger = _logger
         self._crowd = crowd
+        self._ends = False
         self._idle_since_s = self.loop.time()
         self._head_timer: asyncio.TimerHandle | None = None
         self._answer: Any = self.app
@@ -60,13 +62,21 @@ class HttpProtocol(H11Protocol):
         """Since when there is no request, on the event loop's clock; None while there is one."""
         return self._idle_since_s if self.cycle is None or self.cycle.response_complete else None
 
+    def shutdown(self) -> None:
+        """The server ends: finish the answer that is on its way, and wait for no client that only sends."""
+        self._ends = True
+        if self.transport.is_closing():
+            self.transport.close()
+        else:
+            super().shutdown()
+
     def show_out(self) -> None:
         """Close the connection at once."""
         self.transport.abort()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Keep what is found out of the other end beside the requests that come from it; see that there is room."""
-        super().connection_made(transport)
+        super().connection_made(LingeringTransport(transport, self._client_sends, self.loop))
         self.app_state = {**self.app_state, CONNECTION: Connection()}
         # As after an answer: uvicorn would wait for a first request for ever.
         self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
@@ -78,11 +88,15 @@ class HttpProtocol(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Let nothing wait for it any more."""
         self._unset_head_timer()
+        if isinstance(self.transport, LingeringTransport):
+            self.transport.let_go()
         self._unset_keepalive_if_required()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         """Take the next bytes; those of a request that has not begun must become one in time."""
+        if self.transport.is_closing():
+            return
         if self._awaits_request and not self.conn.trailing_data[0] and not data.lstrip(_EMPTY_LINES):
             # They begin nothing, and win a silent connection no time.
             return
@@ -105,6 +119,12 @@ class HttpProtocol(H11Protocol):
     @property
     def _awaits_request(self) -> bool:
         return self.conn.their_state is h11.IDLE and self.conn.our_state is h11.IDLE
+
+    def _client_sends(self) -> bool:
+        """Whether there is more of a request than was read, or may be, and the server has time to wait for it."""
+        if self._ends:
+            return False
+        return self.conn.their_state in (h11.SEND_BODY, h11.ERROR) or bool(self.conn.trailing_data[0])
 
     def on_response_complete(self) -> None:
         """The connection is idle again."""
