@@ -193,6 +193,27 @@ def test_an_error_names_the_field_on_one_line() -> None:
 
 
 @pytest.mark.parametrize(
+    ("schema", "says"),
+    [
+        ({"type": "array", "uniqueItems": True}, 'Unimplemented keys: ["uniqueItems"]'),
+        ({"type": "string", "format": "isbn"}, "Unknown format: isbn"),
+        ({"type": "strin"}, "Invalid type: strin"),
+        ({"type": "integer", "minimum": 5, "maximum": 3}, "Unsatisfiable schema: minimum (5) is greater than maximum"),
+        ({"$ref": "#/$defs/none"}, "Pointer '/$defs/none' does not exist"),
+        ({"pattern": "(?=a)b"}, "look-around, including look-ahead and look-behind, is not supported"),
+        ({"$ref": "#"}, "nothing can begin under it"),
+    ],
+)
+def test_an_error_tells_of_the_clients_schema_and_not_of_the_text_it_was_put_into(
+    schema: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(RequestError) as caught:
+        BYTES.of_schema(schema, "here")
+    assert says in str(caught.value)
+    assert not any(ours in str(caught.value) for ours in ("x-guidance", "%llguidance", "%json", "at 2("))
+
+
+@pytest.mark.parametrize(
     "schema",
     [
         {"$ref": "#"},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Container, Mapping, Sequence
 from contextlib import suppress
@@ -13,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chipwise.errors import EngineError, RequestError
+from chipwise.serve.idle_keywords import without_idle_keywords
 from chipwise.serve.vocabulary import Vocabulary
 
 # A model that is unsure may write spaces without end; so many are enough to indent eight levels by four.
@@ -29,6 +31,9 @@ _HEAD = '%llguidance {"no_forcing": true}\n'
 _LIMITS = llguidance.LLParserLimits(verbose_errors=False)
 _KEPT = 32
 _SHOWN_CHARS = 300
+# llguidance says where in our own text a schema stands, and shows that: neither is the client's.
+_PLACE = re.compile(r"^at \d+\(\d+\): (failed to compile JSON schema: )?")
+_LISTING = re.compile(r"\n\s*\d+ \| .*", re.DOTALL)
 # Tables of so many tokens take a tenth of a second and 4 MiB at most: nobody need wait for these.
 _SMALL_VOCABULARY = 8192
 
@@ -257,7 +262,7 @@ class _Tokens:
 
 def schema_text(schema: Mapping[str, Any]) -> str:
     """A schema as it stands in a grammar behind ``%json``, with how JSON is written in place of a client's options."""
-    return json.dumps({**schema, "x-guidance": dict(_JSON_OPTIONS)})
+    return json.dumps({**without_idle_keywords(schema), "x-guidance": dict(_JSON_OPTIONS)})
 
 
 def _unsupported(problem: str, where: str) -> RequestError:
@@ -271,5 +276,5 @@ def _unsupported(problem: str, where: str) -> RequestError:
 
 
 def _shown(problem: str) -> str:
-    line = " ".join(problem.split())
+    line = " ".join(_LISTING.sub("", _PLACE.sub("", problem)).split())
     return line if len(line) <= _SHOWN_CHARS else f"{line[:_SHOWN_CHARS]}..."

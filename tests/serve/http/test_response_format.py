@@ -88,6 +88,22 @@ def test_any_object(hashing: Live) -> None:
     assert reason == "length" or isinstance(json.loads(text), dict)
 
 
+@pytest.mark.parametrize("beside", ["json_object", "json_schema"])
+def test_a_schema_beside_json_object_is_kept_to_or_refused(talking: Live, beside: str) -> None:
+    def ask(body: dict[str, Any]) -> httpx.Response:
+        form = {"type": beside, "schema": body} if beside == "json_object" else schema(body)
+        return talking.http.post(
+            "/v1/chat/completions", json={"messages": HELLO, "response_format": form, "temperature": 0}
+        )
+
+    said = ask({"type": "object", "properties": {"a": {"const": 7}}, "required": ["a"], "additionalProperties": False})
+    assert json.loads(said.json()["choices"][0]["message"]["content"]) == {"a": 7}
+    refused = ask({"not": {}})
+    assert refused.status_code == 400
+    assert refused.json()["error"]["code"] == "unsupported_schema"
+    assert refused.json()["error"]["param"].endswith("schema")
+
+
 def test_stop_strings_and_log_probabilities(talking: Live) -> None:
     with client(talking) as c:
         answer = c.chat.completions.create(

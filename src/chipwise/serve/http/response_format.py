@@ -30,6 +30,8 @@ class ResponseFormat(BaseModel):
 
     type: Literal["text", "json_object", "json_schema"]
     json_schema: NamedSchema | None = None
+    # Beside json_object, as llama.cpp and others have it.
+    body: Annotated[dict[str, Any] | None, Field(alias="schema")] = None
 
     @model_validator(mode="after")
     def _has_its_schema(self) -> ResponseFormat:
@@ -42,4 +44,6 @@ class ResponseFormat(BaseModel):
         """The schema and the field it stands in; None if any text will do."""
         if self.type == "json_schema" and self.json_schema is not None:
             return self.json_schema.body, "response_format.json_schema.schema"
-        return (dict(JSON_OBJECT), "response_format") if self.type == "json_object" else None
+        if self.type == "text":
+            return None
+        return (dict(JSON_OBJECT), "response_format") if self.body is None else (self.body, "response_format.schema")
