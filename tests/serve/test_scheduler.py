@@ -349,6 +349,31 @@ def test_retry_after_is_the_measured_time_of_an_answer() -> None:
     assert refused.value.retry_after_s == 13
 
 
+@pytest.mark.parametrize(
+    ("priority", "limits", "retry_s"),
+    [
+        (INTERACTIVE, NO_LIMITS, 3),
+        (NORMAL, NO_LIMITS, 4),
+        (NORMAL, Limits(max_batch=2), 6),
+        (NORMAL, Limits(max_batch=1), 12),
+    ],
+)
+def test_retry_after_counts_the_places_that_such_a_request_may_have(
+    priority: Priority, limits: Limits, retry_s: int
+) -> None:
+    plan = plan_of(6, max_running=4, reserved=1, max_waiting=0)
+    one = sequence(1)
+    plan.submit(one)
+    turn(plan, 0.0)
+    plan.release(one, now_s=12.0)
+    # As many are taken as run under these limits: the queue takes nobody.
+    for _ in range(12 // retry_s):
+        plan.submit(sequence(1, priority=priority), limits)
+    with pytest.raises(OverloadedError) as refused:
+        plan.submit(sequence(1, priority=priority), limits)
+    assert refused.value.retry_after_s == retry_s
+
+
 def test_each_priority_has_a_queue_of_its_own() -> None:
     plan = plan_of(1, max_waiting=1)
     for priority in (BACKGROUND, BACKGROUND, NORMAL):

@@ -48,12 +48,17 @@ class Roster:
         self.n_parkings = self.n_evictions = 0
         self._moves: list[Move] = []
 
-    def places(self, sequence: Sequence) -> int:
+    def places(self, sequence: Sequence, limits: Limits) -> int:
+        """How many like this one could run, if nobody else did."""
+        most = self._most(limits)
+        return most if _urgent(sequence) else self._max_ordinary(most)
+
+    def free_places(self, sequence: Sequence, limits: Limits) -> int:
         """How many more like this one could run now."""
-        free = self.max_running - len(self.pool.active)
+        free = self._most(limits) - len(self.pool.active)
         if not _urgent(sequence):
             ordinary = sum(not _urgent(one) for one in self.pool.active)
-            free = min(free, self._max_ordinary(self.max_running) - ordinary)
+            free = min(free, self.places(sequence, limits) - ordinary)
         return max(0, min(free, self.pool.free + len(self.pool.parked)))
 
     def arrange(self, now_s: float, limits: Limits) -> list[Move]:
@@ -61,7 +66,7 @@ class Roster:
         self._moves = []
         for sequence in [one for one in self.pool.holding if one.turned]:
             self._let_go(sequence)
-        most = self.max_running if limits.max_batch is None else max(1, min(limits.max_batch, self.max_running))
+        most = self._most(limits)
         for sequence in self.pool.active if limits.only is not None else ():
             if sequence is not limits.only:
                 self._displace(sequence, now_s)
@@ -100,6 +105,9 @@ class Roster:
             if len(ordinary) >= self._max_ordinary(most):
                 return ordinary
         return None
+
+    def _most(self, limits: Limits) -> int:
+        return self.max_running if limits.max_batch is None else max(1, min(limits.max_batch, self.max_running))
 
     def _max_ordinary(self, most: int) -> int:
         # Reserved places go first when the hardware takes some away from all, but for the last.

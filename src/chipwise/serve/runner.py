@@ -101,7 +101,7 @@ class Runner:
             waiting=scheduler.n_waiting,
             running=len(scheduler.running),
             parked=scheduler.n_parked,
-            slots=self._session.n_slots,
+            slots=scheduler.max_running,
             kv_tokens=self._kv_tokens(),
             reused=scheduler.n_reused,
             parkings=scheduler.n_displaced[0],

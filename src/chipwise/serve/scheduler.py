@@ -148,6 +148,11 @@ class Scheduler:
         return tuple(self._room)
 
     @property
+    def max_running(self) -> int:
+        """The most that run at once, urgent ones among them."""
+        return self._roster.max_running
+
+    @property
     def n_parked(self) -> int:
         """Sequences that keep a slot and do not run."""
         return len(self._roster.pool.parked)
@@ -185,7 +190,11 @@ class Scheduler:
         """
         roster = self._roster
         self._room.take(
-            sequence, limits, running=len(self.running), places=roster.max_running, free=roster.places(sequence)
+            sequence,
+            limits,
+            running=len(self.running),
+            places=roster.places(sequence, limits),
+            free=roster.free_places(sequence, limits),
         )
         self._entered(sequence)
 

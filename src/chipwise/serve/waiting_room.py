@@ -49,7 +49,7 @@ class WaitingRoom:
             sequence: The sequence.
             limits: What the hardware lets be done.
             running: How many run.
-            places: How many may run at once.
+            places: How many of its kind may run at once.
             free: How many of those that wait will find a slot at once: they are not waiting, only not called yet.
 
         Raises:

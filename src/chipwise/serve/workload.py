@@ -18,7 +18,7 @@ class Workload:
         waiting: Requests that wait for a slot.
         running: Requests that run.
         parked: Requests whose slot waits.
-        slots: KV slots.
+        slots: Requests that may run at once.
         kv_tokens: Tokens in the slots held.
         reused: Tokens whose KV was there already, since the start; so are the next four.
         parkings: Requests that gave way and kept their KV.
@@ -71,7 +71,7 @@ _GAUGES = {
     "waiting": ("chipwise_queue_depth_requests", "Requests that wait for a slot."),
     "running": ("chipwise_running_requests", "Requests that run."),
     "parked": ("chipwise_parked_requests", "Requests whose slot waits."),
-    "slots": ("chipwise_slots", "KV slots."),
+    "slots": ("chipwise_slots", "Requests that may run at once."),
     "kv_tokens": ("chipwise_kv_used_tokens", "Tokens in the KV slots held."),
     "up": ("chipwise_engine_up", "Whether the engine's process answers."),
     "fallback_running": ("chipwise_fallback_running_requests", "Requests that run in the fallback."),

@@ -37,7 +37,7 @@ def test_page_has_serving_policy_and_board() -> None:
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
     assert "default-src 'none'" in answer.headers["content-security-policy"]
     assert row(page, "Tokens generated") == ("3", "")
-    assert row(page, "Requests that run")[1] == "of 4 slots"
+    assert row(page, "Requests that run")[1] == "of 4 at most"
     assert row(page, "length") == ("1", "")
     assert row(page, "Time to the first token")[1] == "the mean of 1"
     assert row(page, "Rung")[0] == "emergencies only"
@@ -67,3 +67,11 @@ def test_board_without_a_policy_says_why() -> None:
     hardware = Hardware("/", meters, None, why_no_policy="no thermometer", clock=lambda: board.now_s)
     with live(null_model(), hardware=hardware) as server:
         assert row(server.http.get("/").text, "Policy") == ("off", "no thermometer")
+
+
+def test_who_is_turned_away_by_the_board_is_not_told_of_a_queue() -> None:
+    hardware, _ = hot_board()
+    with live(null_model(next_token=says("hello")), hardware=hardware) as server:
+        refused = server.http.post("/v1/completions", json=ASKED)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (429, "board_protected")
+    assert int(refused.headers["retry-after"]) > 0

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import openai
 import pytest
@@ -30,6 +32,22 @@ def test_health(server: Live) -> None:
     response = server.http.get("/health")
     assert response.status_code == 200
     assert response.json() == {"status": "ok", "model": "null-bytes"}
+
+
+def test_slots_are_those_that_may_run() -> None:
+    # As many requests at once are what the number that runs is held against: those that gave way do not run.
+    with live(null_model(6), reserved_slots=1, parking_slots=2) as server:
+        assert server.metric("chipwise_slots") == 4
+
+
+def test_the_docs_name_every_metric_there_is_and_no_other() -> None:
+    root = Path(__file__).parents[3]
+    sources = "".join(path.read_text("utf-8") for path in (root / "src/chipwise/serve").rglob("*.py"))
+    table = (root / "docs/serving.md").read_text("utf-8").partition("\n## Metrics\n")[2].partition("\n## ")[0]
+    made = {re.sub("_total$", "", name) for name in re.findall(r'"(chipwise_[a-z_]+)"', sources)}
+    told = {re.sub("_(total|info)$", "", name) for name in re.findall(r"`(chipwise_[a-z_]+)", table)}
+    assert made == told
+    assert len(made) > 40
 
 
 def test_metrics(server: Live) -> None:

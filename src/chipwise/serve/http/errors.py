@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
@@ -15,6 +16,7 @@ from chipwise.errors import (
     DependencyError,
     OverloadedError,
     RequestError,
+    Shortage,
     UnavailableError,
 )
 
@@ -34,6 +36,12 @@ _STATUS_OF_CODE = {
     NOT_LOCAL: HTTPStatus.FORBIDDEN,
     NOT_ALLOWED: HTTPStatus.FORBIDDEN,
     BUNDLE_REFUSED: HTTPStatus.UNPROCESSABLE_ENTITY,
+}
+
+_CODE_OF_SHORTAGE: Mapping[Shortage, str] = {
+    "queue": "queue_full",
+    "bodies": "bodies_full",
+    "board": "board_protected",
 }
 
 # A drained server is replaced by the next one.
@@ -61,7 +69,7 @@ def error_body(error: ChipwiseError) -> dict[str, Any]:
     if isinstance(error, RequestError):
         return _body(str(error), "invalid_request_error", error.code, error.param)
     if isinstance(error, OverloadedError):
-        return _body(str(error), "rate_limit_error", "queue_full")
+        return _body(str(error), "rate_limit_error", _CODE_OF_SHORTAGE[error.shortage])
     if isinstance(error, DeadlineError):
         return _body(str(error), "timeout_error", "deadline_exceeded", "deadline_ms")
     if isinstance(error, DependencyError):

@@ -73,7 +73,7 @@ def live_route(post: Post, exchange: Exchange | None = None) -> Route:
 def serving_lines(metrics: Metrics) -> Iterator[Line]:
     """Queue, batch and times."""
     running, slots = (metrics.value(f"chipwise_{name}") for name in ("running_requests", "slots"))
-    yield Line("Requests that run", f"{running:.0f}", f"of {slots:.0f} slots")
+    yield Line("Requests that run", f"{running:.0f}", f"of {slots:.0f} at most")
     yield Line("Requests that wait", f"{metrics.value('chipwise_queue_depth_requests'):.0f}")
     yield Line("Tokens in slots", f"{metrics.value('chipwise_kv_used_tokens'):,.0f}")
     yield Line("Tokens generated", f"{metrics.value('chipwise_generated_tokens_total'):,.0f}")
