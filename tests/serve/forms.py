@@ -28,6 +28,7 @@ from chipwise.serve.post import Post
 from chipwise.serve.server import Source, make_post
 from chipwise.serve.settings import ServeSettings
 from tests.serve.fakes import VOCAB, alone, byte_tokenizer, text_of
+from tests.serve.live import LetGo
 
 
 def write_form(
@@ -169,7 +170,7 @@ def exchanging(
         taken_names=frozenset(names),
     )  # fmt: skip
     site, ready = make_site(chosen, post, Served(model), keys=keys, exchange=exchange), threading.Event()
-    server = HttpServer(
+    server = LetGo(
         create_app(site), site.worker, grace_s=chosen.grace_s, on_ready=ready.set, on_drain=exchange.drain,
         on_reload=exchange.order,
     )  # fmt: skip
