@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import httpx
@@ -16,17 +16,21 @@ from chipwise.bundle.variants import add_variant
 from chipwise.engine.null import NullOptions, NullSession
 from chipwise.engine.session import Session
 from chipwise.report import Verdict
-from chipwise.serve.assembly import Served, make_site
+from chipwise.serve.assembly import make_site, open_single_shots
 from chipwise.serve.exchange import Exchange
 from chipwise.serve.hardware import Hardware
 from chipwise.serve.http.app import create_app
 from chipwise.serve.http.keys import Keys
+from chipwise.serve.http.service import Service
+from chipwise.serve.http.site import Site
 from chipwise.serve.http_server import HttpServer
 from chipwise.serve.listener import bind, listen, url_of
+from chipwise.serve.make_exchange import chat_seat, make_exchange, seats_of
 from chipwise.serve.open_model import ModelOpener
 from chipwise.serve.post import Post
-from chipwise.serve.server import Source, make_post
+from chipwise.serve.served_graph import holds_graph
 from chipwise.serve.settings import ServeSettings
+from chipwise.serve.turns import Turns
 from tests.serve.fakes import VOCAB, alone, byte_tokenizer, text_of
 from tests.serve.live import LetGo
 
@@ -120,13 +124,19 @@ class Slow:
 
 @dataclass
 class Exchanging:
-    """A server whose model can be exchanged."""
+    """A server whose models can be exchanged."""
 
     url: str
     http: httpx.Client
-    post: Post
+    site: Site
     exchange: Exchange
     server: HttpServer
+
+    @property
+    def post(self) -> Post[Service]:
+        """The language model's."""
+        assert self.site.chat is not None
+        return self.site.chat
 
     def metric(self, name: str) -> float:
         lines = self.http.get("/metrics").text.splitlines()
@@ -156,23 +166,29 @@ def exchanging(
     opener: ModelOpener | None = None,
     hardware: Hardware | None = None,
     keys: Keys | None = None,
-    names: Sequence[str] = (),
+    embeddings: Path | None = None,
+    infer: Path | None = None,
     **settings,
 ) -> Iterator[Exchanging]:
-    """Serve a bundle on a free port; at the end let the server go, whatever it still does."""
+    """Serve bundles on a free port; at the end let the server go, whatever it still does."""
     chosen = ServeSettings(port=0, **settings)
     listener = bind(chosen.host, chosen.port)
-    slow, bundle = slow or Slow(), open_bundle(path)
+    slow, bundle, turns = slow or Slow(), open_bundle(path), Turns()
     opener = opener or ModelOpener(4, 256, wrap=slow.wrap)
-    model = opener.open(bundle)
-    post, exchange = make_post(
-        model, Source(bundle, opener, hardware), chosen, when_broken=lambda: server.leave(), keys=keys,
-        taken_names=frozenset(names),
-    )  # fmt: skip
-    site, ready = make_site(chosen, post, Served(model), keys=keys, exchange=exchange), threading.Event()
+    engines = {"threads": opener.threads, "isolate": opener.isolate, "isolation": opener.isolation}
+    served, chat = open_single_shots(bundle, embeddings, infer, **engines), None
+    if not holds_graph(bundle):
+        chat = chat_seat(
+            opener.open(bundle), bundle, opener, chosen, when_broken=lambda: server.leave(), keys=keys,
+            hardware=hardware, turns=turns,
+        )  # fmt: skip
+    site = make_site(chosen, None if chat is None else chat.post, served, keys=keys, turns=turns)
+    seats = seats_of(site, chat, served.bundles, opener)
+    exchange, ready = make_exchange(seats, site.metrics, hardware=hardware, turns=turns), threading.Event()
+    site = replace(site, exchange=exchange)
     server = LetGo(
         create_app(site), site.worker, grace_s=chosen.grace_s, on_ready=ready.set, on_drain=exchange.drain,
-        on_reload=exchange.order,
+        on_reload=exchange.reread,
     )  # fmt: skip
     site.worker.start()
     exchange.start()
@@ -183,12 +199,12 @@ def exchanging(
     url = url_of(listener)
     try:
         with httpx.Client(base_url=url, verify=False, timeout=20) as client:
-            yield Exchanging(url, client, post, exchange, server)
+            yield Exchanging(url, client, site, exchange, server)
     finally:
         server.force_exit = True
         server.leave()
         thread.join(10)
         assert exchange.stop(10)
         assert site.worker.stop(10)
-        post.close()
+        site.close_models()
         assert not thread.is_alive()

@@ -53,7 +53,7 @@ class Live:
 
     url: str
     http: httpx.Client
-    post: Post
+    post: Post[Service]
     server: HttpServer
     thread: threading.Thread
     site: Site

@@ -15,9 +15,9 @@ from chipwise.engine.session import Session
 from chipwise.errors import UnavailableError
 from chipwise.serve import exchange as exchange_module
 from chipwise.serve import open_model
+from chipwise.serve.make_exchange import chat_seat, make_exchange
 from chipwise.serve.open_model import ModelOpener
 from chipwise.serve.priority import Priority
-from chipwise.serve.server import Source, make_post
 from chipwise.serve.settings import ServeSettings
 from chipwise.serve.spare_time import SpareTime
 from chipwise.serve.turns import Turns
@@ -167,15 +167,17 @@ def test_who_settles_things_by_hand_waits_for_no_emergency(tmp_path: Path) -> No
     path = with_variant(tmp_path)
     opener = ModelOpener(4, 256)
     bundle = open_bundle(path)
-    post, exchange = make_post(
-        opener.open(bundle), Source(bundle, opener), ServeSettings(), when_broken=lambda: pytest.fail("it broke")
+    turns = Turns()
+    seat = chat_seat(
+        opener.open(bundle), bundle, opener, ServeSettings(), when_broken=lambda: pytest.fail("it broke"), turns=turns
     )
-    post._turns.arrive(Priority.EMERGENCY)
+    post, exchange = seat.post, make_exchange([seat], seat.post.current.metrics, turns=turns)
+    turns.arrive(Priority.EMERGENCY)
     exchange.want("cool")
     started_s = time.monotonic()
     exchange.settle()
     assert exchange.active == "cool"
     assert time.monotonic() - started_s < 10, "else it would be 20"
-    post._turns.leave(Priority.EMERGENCY)
+    turns.leave(Priority.EMERGENCY)
     assert post.stop(5)
     post.close()

@@ -271,7 +271,7 @@ def test_a_bundle_that_is_not_sound_leaves_the_other_in_service(
             def bug(*args, **kwargs):
                 raise KeyError("not one of ours")
 
-            monkeypatch.setattr("chipwise.serve.exchange.need_bytes", lambda *args, **kwargs: 0)
+            monkeypatch.setattr("chipwise.serve.make_exchange.need_bytes", lambda *args, **kwargs: 0)
             monkeypatch.setattr(ModelOpener, "open", bug)
         with pytest.raises(EngineError if wrong == "bug" else InputError) as caught:
             server.exchange.order(other).result(10)
@@ -292,18 +292,18 @@ def test_whatever_a_disk_or_a_runtime_raises_the_next_order_is_followed(
         raise RuntimeError("the disk is gone")
 
     with exchanging(path) as server:
-        for place in ("chipwise.serve.exchange.open_bundle", "chipwise.serve.exchange.need_bytes"):
+        for place in ("chipwise.serve.exchange.open_bundle", "chipwise.serve.make_exchange.need_bytes"):
             with monkeypatch.context() as patch:
                 patch.setattr(place, broken)
                 with pytest.raises(EngineError, match=r"cannot be opened \(RuntimeError: the disk is gone\)"):
                     server.exchange.order(other).result(10)
         with monkeypatch.context() as patch:
-            patch.setattr("chipwise.serve.exchange.need_bytes", broken)
+            patch.setattr("chipwise.serve.make_exchange.need_bytes", broken)
             server.exchange.want("cool")
             server.wait(lambda: server.exchange.trouble != "")
         server.exchange.want(None)
         with monkeypatch.context() as patch:
-            patch.setattr(server.exchange, "_on_bundle", broken)
+            patch.setattr(server.exchange.chat, "on_bundle", broken)
             with pytest.raises(EngineError, match="the disk is gone"):
                 server.exchange.order(other).result(10)
         assert server.exchange.order(path).result(10).changed

@@ -16,6 +16,7 @@ from chipwise.engine.session import Session
 from chipwise.errors import OverloadedError
 from chipwise.serve.events import Event, Finish, Piece
 from chipwise.serve.hardware import Hardware
+from chipwise.serve.make_exchange import chat_seat, make_exchange
 from chipwise.serve.open_model import ModelOpener
 from chipwise.serve.policy import Policy
 from chipwise.serve.priority import Priority
@@ -23,7 +24,6 @@ from chipwise.serve.rehearsed_session import load_of
 from chipwise.serve.request import Request
 from chipwise.serve.rung import ladder
 from chipwise.serve.sampling import SamplingParams
-from chipwise.serve.server import Source, make_post
 from chipwise.serve.settings import ServeSettings
 from chipwise.sim import Activity, VirtualBoard, VirtualFiles, load_spec
 from chipwise.telemetry import BoardMeters, Tree
@@ -67,10 +67,12 @@ class Afternoon:
             return OnBoard(session, self.board, COOL_FACTOR if salt else 1.0)
 
         opener = ModelOpener(5, 256, wrap=wrap)
-        self.post, self.exchange = make_post(
-            opener.open(bundle), Source(bundle, opener, self.hardware), ServeSettings(parking_slots=1),
-            when_broken=lambda: pytest.fail("it broke"), clock=now,
+        seat = chat_seat(
+            opener.open(bundle), bundle, opener, ServeSettings(parking_slots=1),
+            when_broken=lambda: pytest.fail("it broke"), hardware=self.hardware, clock=now,
         )  # fmt: skip
+        self.post = seat.post
+        self.exchange = make_exchange([seat], self.post.current.metrics, hardware=self.hardware, clock=now)
         self.chance = random.Random(5)
         self.asked: list[tuple[Request, int, list[Event]]] = []
         self.refused: list[Priority] = []

@@ -53,7 +53,7 @@ def server(encoder: ServedEncoder) -> Iterator[Live]:
 
 def embed(server: Live, texts: list[str]) -> np.ndarray:
     with openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0) as client:
-        answer = client.embeddings.create(model=server.site.embeddings.model.name, input=texts)
+        answer = client.embeddings.create(model=server.site.embeddings.current.model.name, input=texts)
     return np.array([one.embedding for one in answer.data])
 
 

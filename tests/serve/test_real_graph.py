@@ -29,11 +29,11 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     assert isinstance(served.graph.session, IsolatedGraph) is bool(request.param)
     with live(None, graph=served.graph) as running:
         yield running
-    served.close_single_shots()
+    served.graph.session.close()
 
 
 def test_many_requests_at_once_get_what_each_gets_alone(server: Live) -> None:
-    model = server.site.inference.model
+    model = server.site.inference.current.model
     assert server.http.get("/v1/infer").json()["inputs"] == [
         {"name": "image", "datatype": "FP32", "shape": [-1, 3, 16, 16]}
     ]

@@ -3,36 +3,31 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from chipwise.bundle import Bundle, open_bundle
-from chipwise.engine.graph_session import GraphSession
 from chipwise.engine.isolated import Isolation
-from chipwise.engine.restarts import HasProcess
 from chipwise.errors import InputError
 from chipwise.serve.crew import Crew, Worker
-from chipwise.serve.exchange import Exchange
-from chipwise.serve.http.embeddings import Embeddings, embedding_stage
-from chipwise.serve.http.infer import Inference
 from chipwise.serve.http.keys import Keys
-from chipwise.serve.http.single_shot import SingleShot
+from chipwise.serve.http.service import Service
 from chipwise.serve.http.site import Site
 from chipwise.serve.inference.regions import Regions
-from chipwise.serve.inference.stages import inference_stages
 from chipwise.serve.isolation_rule import isolation_of
 from chipwise.serve.job_metrics import JobMetrics
+from chipwise.serve.make_shot import make_encoder_shot, make_graph_shot
 from chipwise.serve.metrics import Metrics
-from chipwise.serve.pipeline.pipeline import Pipeline
-from chipwise.serve.pipeline.stage import Stage
 from chipwise.serve.post import Post
-from chipwise.serve.rung import Variant
+from chipwise.serve.rung import Variant, variants_of
+from chipwise.serve.seat import Kind
 from chipwise.serve.served_encoder import ServedEncoder, holds_encoder, open_encoder
 from chipwise.serve.served_graph import ServedGraph, holds_graph, open_served_graph
 from chipwise.serve.served_model import ServedModel
 from chipwise.serve.settings import ServeSettings
 from chipwise.serve.tracing import open_tracing
+from chipwise.serve.turns import Turns
 
 
 @dataclass(frozen=True)
@@ -44,24 +39,18 @@ class Served:
         encoder: The encoder; None if there is none.
         graph: The plain graph; None if there is none.
         variants: Other forms of the language model that it can be exchanged for.
+        bundles: Where those that can be exchanged came from.
     """
 
     chat: ServedModel | None = None
     encoder: ServedEncoder | None = None
     graph: ServedGraph | None = None
     variants: tuple[Variant, ...] = ()
+    bundles: Mapping[Kind, Bundle] = field(default_factory=dict)
 
-    @property
-    def beside(self) -> frozenset[str]:
-        """The names of those beside the language model."""
-        return frozenset(model.name for model in (self.encoder, self.graph) if model is not None)
-
-    def close_single_shots(self) -> None:
-        """Give the memory of those beside the language model back."""
-        if self.encoder is not None:
-            self.encoder.session.close()
-        if self.graph is not None:
-            self.graph.session.close()
+    def beside(self, chat: ServedModel, bundle: Bundle) -> Served:
+        """These beside a language model and what came with it."""
+        return replace(self, chat=chat, variants=variants_of(bundle), bundles={"chat": bundle, **self.bundles})
 
 
 def open_single_shots(
@@ -104,16 +93,18 @@ def open_single_shots(
     if graphs is not None:
         kept = isolation_of(graphs, isolate, isolation)
         graph = open_served_graph(graphs, threads=threads, isolation=kept)
-    return Served(None, encoder, graph)
+    bundles: dict[Kind, Bundle | None] = {"embeddings": encoders, "infer": graphs}
+    found = {kind: bundle for kind, bundle in bundles.items() if bundle is not None}
+    return Served(None, encoder, graph, bundles=found)
 
 
 def make_site(
     settings: ServeSettings,
-    chat: Post | None,
+    chat: Post[Service] | None,
     served: Served,
     *,
     keys: Keys | None = None,
-    exchange: Exchange | None = None,
+    turns: Turns | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Site:
     """What is behind the routes. Nothing is started.
@@ -123,38 +114,30 @@ def make_site(
         chat: The language model's post; None if none is served.
         served: The open models.
         keys: Who may ask; None lets everybody.
-        exchange: What exchanges the language model; None if nothing does.
+        turns: The language model's; None if none is served.
         clock: The time in seconds.
 
     Raises:
         InputError: Traces cannot be sent to where the settings say, or nothing takes tensors in shared memory.
     """
     metrics = Metrics() if chat is None else chat.current.metrics
-    workers: list[Worker] = [] if chat is None else [chat]
-    if settings.shared_memory and served.graph is None:
+    encoder, graph = served.encoder, served.graph
+    if settings.shared_memory and graph is None:
         raise InputError("no plain graph is served", where="--shared-memory", remedy="leave it out, or add --infer")
-    kinds = {"embeddings": served.encoder, "infer": served.graph}
+    kinds = {"embeddings": encoder, "infer": graph}
     counts = JobMetrics(metrics, tuple(kind for kind, model in kinds.items() if model is not None))
-
-    def shot(kind: str, session: GraphSession, *stages: Stage) -> SingleShot:
-        process = session if isinstance(session, HasProcess) else None
-        pipeline = Pipeline(kind, stages, max_waiting=max(1, settings.max_waiting), process=process)
-        workers.append(pipeline)
-        return SingleShot(kind, pipeline, counts, clock, settings.request_timeout_s)
-
-    embeddings = inference = None
-    if served.encoder is not None:
-        encoder = served.encoder
-        stage = embedding_stage(encoder.encoder)
-        embeddings = Embeddings(encoder, shot("embeddings", encoder.session, stage), settings)
-    if served.graph is not None:
-        graph = served.graph
-        inference = Inference(
-            graph,
-            shot("infer", graph.session, *inference_stages(graph.name, graph.session, graph.inputs, graph.shapes)),
-            settings,
-            Regions() if settings.shared_memory else None,
-        )
+    embeddings = None if encoder is None else Post(make_encoder_shot(encoder, settings, counts, clock), turns)
+    inference = None if graph is None else Post(make_graph_shot(graph, settings, counts, clock), turns)
+    posts: list[Worker | None] = [chat, embeddings, inference]
     endpoint = settings.otlp_traces_endpoint
-    tracing = None if endpoint is None else open_tracing(endpoint)
-    return Site(metrics, Crew(workers), keys, chat, embeddings, inference, exchange, settings, tracing)
+    return Site(
+        metrics,
+        Crew([post for post in posts if post is not None]),
+        keys,
+        chat,
+        embeddings,
+        inference,
+        settings=settings,
+        tracing=None if endpoint is None else open_tracing(endpoint),
+        regions=Regions() if settings.shared_memory else None,
+    )

@@ -1,4 +1,4 @@
-"""Exchange: opens another model while one is served, and lets it take the post: a variant, or a whole bundle."""
+"""Exchange: opens another model while one is served, and lets it take its post: a variant, or a whole bundle."""
 
 from __future__ import annotations
 
@@ -6,34 +6,32 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
 from chipwise.background import in_background, is_background
 from chipwise.bundle import Bundle, open_bundle
-from chipwise.errors import BundleError, ChipwiseError, EngineError, UnavailableError
+from chipwise.errors import BundleError, ChipwiseError, EngineError, RequestError, UnavailableError
 from chipwise.serve.http.service import Service
-from chipwise.serve.memory_need import need_bytes, refuse_too_large
-from chipwise.serve.open_model import ModelOpener
-from chipwise.serve.post import Post
-from chipwise.serve.served_model import ServedModel
+from chipwise.serve.post import Holder
+from chipwise.serve.seat import IN_WORDS, Seat, kind_of
 from chipwise.serve.spare_time import SpareTime
 from chipwise.serve.turns import Turns
 
 Reason = Literal["variant", "bundle"]
 """Why a model is exchanged: the policy asks for another form of it, or an operator for another bundle."""
 
+T = TypeVar("T")
+
 # How long after a variant could not be opened it is tried again, if it is still wanted.
 _RETRY_S = 60.0
 
 _logger = logging.getLogger(__name__)
-
-MakeService = Callable[[ServedModel, tuple[str, ...], Service], Service]
-"""Makes a service of a model, of the names that requests may call it, and of what it takes over from."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +45,7 @@ class Exchanged:
         took_s: How long it took to open and test it.
     """
 
-    service: Service
+    service: Holder
     path: Path
     changed: bool
     took_s: float = 0.0
@@ -67,97 +65,86 @@ class ExchangeCounts:
 
 
 class Exchange:
-    """Brings the model that is wanted to the post, one at a time, in a thread of its own; see ``Worker`` for its end.
+    """Brings models that are wanted to their posts, one at a time, in a thread of its own; see ``Worker`` for its end.
 
     What is served goes on being served until another one is open, has passed its self-test and fits into memory beside
-    it. If that fails, it stays. ``want`` and ``order`` may be called from any thread.
+    it. If that fails, it stays. ``want``, ``order`` and ``reread`` may be called from any thread.
 
     Args:
-        post: Where the model is.
-        bundle: The bundle it came from.
-        opener: Opens models.
-        make_service: Makes services of them.
+        seats: The posts, the bundles their holders came from, and how others are opened: one of a kind at most.
         free_bytes: What programs can still take now, in bytes; None if nobody knows.
-        taken_names: Names that no language model may have: others are served under them.
-        on_bundle: Called with a bundle before it is served for the first time, the first one too.
         turns: Those of what is served, beside which models are opened; None if nothing is.
         clock: The time in seconds.
     """
 
     def __init__(
         self,
-        post: Post,
-        bundle: Bundle,
-        opener: ModelOpener,
-        make_service: MakeService,
+        seats: Sequence[Seat[Any]],
         *,
         free_bytes: Callable[[], float | None] = lambda: None,
-        taken_names: frozenset[str] = frozenset(),
-        on_bundle: Callable[[Bundle], None] = lambda bundle: None,
         turns: Turns | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._post, self.bundle = post, bundle
-        self._opener, self._make_service = opener, make_service
-        self._free_bytes, self._taken_names, self._on_bundle = free_bytes, taken_names, on_bundle
-        self._turns, self._clock = turns or Turns(), clock
+        self.seats = tuple(seats)
+        self.chat: Seat[Service] | None = next((seat for seat in self.seats if seat.kind == "chat"), None)
+        self._free_bytes, self._turns, self._clock = free_bytes, turns or Turns(), clock
         self._spare: SpareTime | None = None
         self._changed = threading.Condition()
         self._wanted: str | None = None
-        self._orders: deque[tuple[Path | None, Future[Exchanged]]] = deque()
-        self._followed: Future[Exchanged] | None = None
+        self._orders: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
+        self._followed: Future[Any] | None = None
         self._retry_s = -float("inf")
         self._ending = False
         self._thread = threading.Thread(target=self._run, name="chipwise-exchange", daemon=True)
         self.counts = ExchangeCounts()
         self.trouble = ""
-        """Why the form that is wanted is not served, in one line; empty if it is."""
-        on_bundle(bundle)
-
-    @property
-    def service(self) -> Service:
-        """What answers new requests."""
-        return self._post.current
+        """Why the form of the language model that is wanted is not served, in one line; empty if it is."""
+        for seat in self.seats:
+            seat.on_bundle(seat.bundle)
 
     @property
     def n_leaving(self) -> int:
         """How many have given their place away, and finish what they have."""
-        return len(self._post.leaving)
+        return sum(len(seat.post.leaving) for seat in self.seats)
 
     @property
     def active(self) -> str | None:
-        """The variant that answers new requests; None for the form that the bundle was built as."""
-        return self._post.current.model.variant
+        """The variant of the language model that answers new requests; None for the form that it was built as."""
+        return None if self.chat is None else self.chat.post.current.model.variant
 
     @property
     def variants(self) -> Mapping[str, Bundle]:
-        """The other forms there are."""
-        return self.bundle.variants
+        """The other forms of the language model there are."""
+        return {} if self.chat is None else self.chat.bundle.variants
 
     def want(self, variant: str | None) -> None:
-        """Have a form of the model answer new requests as soon as it can; None for the one the bundle was built as."""
+        """Have a form of the language model answer new requests as soon as it can; None for the one it was built as."""
         with self._changed:
             if variant != self._wanted:
                 self._wanted, self._retry_s = variant, -float("inf")
                 self._changed.notify_all()
 
-    def order(self, path: Path | None = None) -> Future[Exchanged]:
+    def order(self, path: Path | None = None, model: str | None = None) -> Future[Exchanged]:
         """Have another bundle answer new requests as soon as it can.
 
         Args:
             path: Its folder; None for the one that is served, which may hold another bundle by now.
+            model: The served model that gives way, by a name that requests may call it; None for the one of the
+                bundle's kind, or without a path for the only one.
 
         Returns:
-            What becomes of it. Its exception is a ChipwiseError, and then all is as it was.
+            What becomes of it. Its exception is a ChipwiseError, and then all is as it was; a RequestError if nothing
+            is served that the order could mean.
         """
-        future: Future[Exchanged] = Future()
-        with self._changed:
-            if self._ending:
-                future.set_exception(_ending())
-            else:
-                self._orders.append((path, future))
-                self._changed.notify_all()
-        return future
+        return self._enter(partial(self._follow_order, path, model))
+
+    def reread(self) -> Future[tuple[Exchanged, ...]]:
+        """Have what lies in the folders of all that are served answer new requests as soon as it can.
+
+        Returns:
+            What becomes of each. Its exception is a ChipwiseError, of the first that fails; the others are exchanged.
+        """
+        return self._enter(self._follow_folders)
 
     def start(self) -> None:
         """Start the thread."""
@@ -203,21 +190,30 @@ class Exchange:
             else:
                 return
 
-    def _answer(self, path: Path | None) -> None:
-        """Serve another bundle, and tell who ordered it, unless they were told that the server ends."""
-        done: Exchanged | ChipwiseError
+    def _enter(self, work: Callable[[], T]) -> Future[T]:
+        future: Future[T] = Future()
+        with self._changed:
+            if self._ending:
+                future.set_exception(_ending())
+            else:
+                self._orders.append((work, future))
+                self._changed.notify_all()
+        return future
+
+    def _answer(self, work: Callable[[], Any]) -> None:
+        """Follow an order, and tell who gave it, unless they were told that the server ends."""
+        done: Any = None
+        failed: ChipwiseError | None = None
         try:
-            with _errors_of_ours(str(path or self.bundle.path)):
-                done = self._follow(path)
+            done = work()
         except ChipwiseError as e:
-            done = e
-            self._note_failure("bundle", e)
+            failed = e
         with self._changed:
             future, self._followed = self._followed, None
         if future is None:
             return
-        if isinstance(done, ChipwiseError):
-            future.set_exception(done)
+        if failed is not None:
+            future.set_exception(failed)
         else:
             future.set_result(done)
 
@@ -235,59 +231,82 @@ class Exchange:
         return wanted if self._clock() >= self._retry_s else self.active
 
     def _change_form(self, wanted: str | None) -> None:
-        before, started_s = self._post.current.model, self._clock()
+        seat = self.chat
+        if seat is None:
+            return
+        before, started_s = seat.post.current, self._clock()
         try:
             with _errors_of_ours(f"the form {wanted or 'main'!r}"):
-                service = self._open(self.bundle, wanted, self._post.current.names)
+                service = self._open(seat, seat.bundle, wanted, before.names)
         except ChipwiseError as e:
-            self._note_failure("variant", e)
+            self._note_failure("variant", e, [seat])
             self.trouble, self._retry_s = str(e), self._clock() + _RETRY_S
             return
         self.trouble = ""
         with self._changed:
             given_up = self._due() != wanted
-        if given_up or not self._post.exchange(service):
-            service.model.close()
+        if given_up or not seat.post.exchange(service):
+            service.close()
             return
         self._note_done("variant", before, service, started_s)
 
-    def _follow(self, path: Path | None) -> Exchanged:
-        started_s, before = self._clock(), self._post.current.model
-        bundle = open_bundle(path or self.bundle.path)
-        if bundle.manifest == self.bundle.manifest:
+    def _follow_order(self, path: Path | None, model: str | None) -> Exchanged:
+        """Serve another bundle, or what lies in the folder of one now."""
+        meant: Sequence[Seat[Any]] = self.seats
+        try:
+            with _errors_of_ours(str(path or "the bundle")):
+                if path is None:
+                    (seat,) = meant = [self._seat_named(model)]
+                    return self._follow(seat, open_bundle(seat.bundle.path))
+                if model is not None:
+                    meant = [self._seat_named(model)]
+                bundle = open_bundle(path)
+                (seat,) = meant = [self._seat_for(bundle)] if model is None else meant
+                return self._follow(seat, bundle)
+        except ChipwiseError as e:
+            self._note_failure("bundle", e, meant)
+            raise
+
+    def _follow_folders(self) -> tuple[Exchanged, ...]:
+        """Serve what lies in the folders now."""
+        done: list[Exchanged] = []
+        failed: list[ChipwiseError] = []
+        for seat in self.seats:
+            try:
+                with _errors_of_ours(str(seat.bundle.path)):
+                    done.append(self._follow(seat, open_bundle(seat.bundle.path)))
+            except ChipwiseError as e:
+                self._note_failure("bundle", e, [seat])
+                failed.append(e)
+        if failed:
+            first = failed[0]
+            if len(failed) > 1:
+                first.what += f" (and {len(failed) - 1} more cannot be exchanged: see the log)"
+            if names := ", ".join(one.service.name for one in done if one.changed):
+                first.what += f" (exchanged all the same: {names})"
+            raise first
+        return tuple(done)
+
+    def _follow(self, seat: Seat[Any], bundle: Bundle) -> Exchanged:
+        started_s, before = self._clock(), seat.post.current
+        if bundle.manifest == seat.bundle.manifest:
             # The same content, though its folder may have moved or been replaced.
-            self.bundle = bundle
-            return Exchanged(self._post.current, bundle.path, changed=False)
-        self._refuse_name(bundle)
-        name = bundle.manifest.name
-        names = (name, *(known for known in self._post.current.names if known != name))
-        service = self._open(bundle, None, names)
-        if not self._post.exchange(service):
-            service.model.close()
+            seat.bundle = bundle
+            return Exchanged(before, bundle.path, changed=False)
+        seat.refuse_kind(bundle)
+        self._refuse_name(seat, bundle)
+        service = self._open(seat, bundle, None, seat.names_with(bundle))
+        if not seat.post.exchange(service):
+            service.close()
             raise _ending()
-        self.bundle, self.trouble, self._retry_s = bundle, "", -float("inf")
-        self._on_bundle(bundle)
+        seat.bundle = bundle
+        if seat is self.chat:
+            self.trouble, self._retry_s = "", -float("inf")
+        seat.on_bundle(bundle)
         took_s = self._note_done("bundle", before, service, started_s)
         return Exchanged(service, bundle.path, changed=True, took_s=took_s)
 
-    def _open(self, bundle: Bundle, variant: str | None, names: tuple[str, ...]) -> Service:
-        form = bundle if variant is None else bundle.variants[variant]
-        opener = self._opener
-        resident = opener.fallback == "resident"
-        need = need_bytes(form, opener.n_slots, opener.context(form), with_fallback=resident)
-        refuse_too_large(form, need, self._free_bytes())
-        before = self._post.current
-        with self._spare_time() as spare:
-            model = opener.open(bundle, variant, like=before.model, spare=spare)
-            spare.pause()
-        try:
-            return self._make_service(model, names, before)
-        except BaseException:
-            model.close()
-            raise
-
-    @contextmanager
-    def _spare_time(self) -> Iterator[SpareTime]:
+    def _open(self, seat: Seat[Any], bundle: Bundle, variant: str | None, names: tuple[str, ...]) -> Any:
         spare = SpareTime(self._turns)
         with self._changed:
             self._spare = spare
@@ -295,29 +314,46 @@ class Exchange:
                 # Who settles things in a thread of theirs, and in time that is not real, waits for them.
                 spare.end()
         try:
-            yield spare
+            return seat.open_beside(bundle, variant, names, self._free_bytes(), spare)
         finally:
             self._spare = None
             spare.end()
 
-    def _refuse_name(self, bundle: Bundle) -> None:
-        if bundle.manifest.name in self._taken_names:
-            raise BundleError(
-                f"another model is served as {bundle.manifest.name!r}", where=str(bundle.path), remedy="build it anew"
-            )
+    def _seat_named(self, model: str | None) -> Seat[Any]:
+        """Where a model is served that requests may call so; without a name, the only one there is."""
+        found = [seat for seat in self.seats if model is None or model in seat.post.current.names]
+        if len(found) != 1:
+            raise self._unclear("several models are served" if model is None else f"no model {model!r} is served")
+        return found[0]
 
-    def _note_failure(self, reason: Reason, error: ChipwiseError) -> None:
+    def _seat_for(self, bundle: Bundle) -> Seat[Any]:
+        """Where a model of a bundle's kind is served."""
+        kind = kind_of(bundle)
+        found = next((seat for seat in self.seats if seat.kind == kind), None)
+        if found is None:
+            raise self._unclear(f"the bundle holds a model of the kind {IN_WORDS[kind]}, and none is served")
+        return found
+
+    def _unclear(self, what: str) -> RequestError:
+        served = ", ".join(f"{seat.name!r} ({IN_WORDS[seat.kind]})" for seat in self.seats)
+        return RequestError(what, remedy=f"name one of those that are: {served}", code="invalid_value", param="model")
+
+    def _refuse_name(self, seat: Seat[Any], bundle: Bundle) -> None:
+        name = bundle.manifest.name
+        if any(name in other.post.current.names for other in self.seats if other is not seat):
+            raise BundleError(f"another model is served as {name!r}", where=str(bundle.path), remedy="build it anew")
+
+    def _note_failure(self, reason: Reason, error: ChipwiseError, seats: Sequence[Seat[Any]]) -> None:
         self.counts.failed[reason] += 1
-        _logger.error("%s stays in service: %s", self._post.current.model.name, error)
+        names = ", ".join(seat.post.current.name for seat in seats)
+        _logger.error("%s stay%s in service: %s", names, "s" if len(seats) == 1 else "", error)
 
-    def _note_done(self, reason: Reason, before: ServedModel, service: Service, started_s: float) -> float:
+    def _note_done(self, reason: Reason, before: Holder, service: Holder, started_s: float) -> float:
         self.counts.done[reason] += 1
-        model, took_s = service.model, self._clock() - started_s
-        cost = "quality not measured" if model.quality_cost is None else str(model.quality_cost)
+        took_s = self._clock() - started_s
         _logger.warning(
-            "%s (%s) answers new requests in place of %s; opened and tested in %.1f s",
-            model.name, cost, before.name, took_s,
-        )  # fmt: skip
+            "%s answers new requests in place of %s; opened and tested in %.1f s", service, before.name, took_s
+        )
         return took_s
 
 

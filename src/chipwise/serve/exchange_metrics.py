@@ -1,4 +1,4 @@
-"""ExchangeCollector: which form of which model answers, what it costs, and how often that changed."""
+"""ExchangeCollector: which models answer, in which form and at what cost, and how often that changed."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from prometheus_client.registry import Collector
 
 from chipwise.bundle.quality_cost import quality_cost
 from chipwise.serve.exchange import Exchange
+from chipwise.serve.http.service import Service
+from chipwise.serve.seat import Seat
 
 AS_BUILT = "main"
 """What the form is called that the bundle was built as."""
@@ -22,26 +24,22 @@ class ExchangeCollector(Collector):
         self._exchange = exchange
 
     def collect(self) -> Iterable[Metric]:
-        """The model, its forms, then the exchanges."""
-        exchange, model = self._exchange, self._exchange.service.model
-        said = {"model": model.name, "fingerprint": model.fingerprint or "", "variant": model.variant or AS_BUILT}
-        yield InfoMetricFamily("chipwise_model", "What answers new requests.", value=said)
-        active = GaugeMetricFamily(
-            "chipwise_variant_active", "Whether a form answers new requests.", labels=["variant"]
-        )
-        kl = GaugeMetricFamily(
-            "chipwise_variant_kl_nats", "Mean KL divergence of a form, as verification measured it.", labels=["variant"]
-        )
-        agreement = GaugeMetricFamily(
-            "chipwise_variant_agreement_ratio", "Next tokens as the unquantized model's.", labels=["variant"]
-        )
-        bundle = exchange.bundle
-        for name, form in ((AS_BUILT, bundle), *bundle.variants.items()):
-            active.add_metric([name], float(name == (model.variant or AS_BUILT)))
-            if (cost := quality_cost(form.manifest.verdicts)) is not None:
-                kl.add_metric([name], cost.kl_mean_nats)
-                agreement.add_metric([name], cost.top1_agreement)
-        yield from (active, kl, agreement)
+        """The models, the language model's forms, then the exchanges."""
+        if (chat := self._exchange.chat) is not None:
+            yield from _forms(chat)
+        shots = [seat for seat in self._exchange.seats if seat is not chat]
+        if shots:
+            family = InfoMetricFamily(
+                "chipwise_job_model", "What answers new requests in one run.", labels=["kind", "model", "fingerprint"]
+            )
+            for seat in shots:
+                shot = seat.post.current
+                family.add_metric([seat.kind, shot.name, shot.fingerprint or ""], {})
+            yield family
+        yield from self._exchanges()
+
+    def _exchanges(self) -> Iterable[Metric]:
+        exchange = self._exchange
         done = CounterMetricFamily("chipwise_exchanges", "Models that took another's place.", labels=["reason"])
         failed = CounterMetricFamily(
             "chipwise_exchange_failures", "Models that could not take another's place.", labels=["reason"]
@@ -52,3 +50,23 @@ class ExchangeCollector(Collector):
         yield from (done, failed)
         leaving = "Models that finish requests and have given their place away."
         yield GaugeMetricFamily("chipwise_leaving_models", leaving, float(exchange.n_leaving))
+
+
+def _forms(seat: Seat[Service]) -> Iterable[Metric]:
+    """The language model and its forms."""
+    model, bundle = seat.post.current.model, seat.bundle
+    said = {"model": model.name, "fingerprint": model.fingerprint or "", "variant": model.variant or AS_BUILT}
+    yield InfoMetricFamily("chipwise_model", "What answers new requests.", value=said)
+    active = GaugeMetricFamily("chipwise_variant_active", "Whether a form answers new requests.", labels=["variant"])
+    kl = GaugeMetricFamily(
+        "chipwise_variant_kl_nats", "Mean KL divergence of a form, as verification measured it.", labels=["variant"]
+    )
+    agreement = GaugeMetricFamily(
+        "chipwise_variant_agreement_ratio", "Next tokens as the unquantized model's.", labels=["variant"]
+    )
+    for name, form in ((AS_BUILT, bundle), *bundle.variants.items()):
+        active.add_metric([name], float(name == (model.variant or AS_BUILT)))
+        if (cost := quality_cost(form.manifest.verdicts)) is not None:
+            kl.add_metric([name], cost.kl_mean_nats)
+            agreement.add_metric([name], cost.top1_agreement)
+    yield from (active, kl, agreement)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import os
 import signal
 import socket
-import termios
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
@@ -22,6 +20,7 @@ from chipwise.serve.crew import Worker
 from chipwise.serve.crowd import Crowd
 from chipwise.serve.http_protocol import MAX_HEAD_BYTES, HttpProtocol
 from chipwise.serve.listener import BACKLOG
+from chipwise.serve.terminals import Terminals
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 # Once all answers are complete: how long clients may take to read them.
@@ -38,7 +37,7 @@ _DATE_S = 1.0
 class HttpServer(uvicorn.Server):
     """Serves an application until it is told to end, by Ctrl-C, SIGTERM or ``drain``.
 
-    SIGHUP has the bundle loaded anew, as of other servers; but when it says that the terminal is gone, the server ends.
+    SIGHUP has what is served read anew, as of other servers; but when it says that the terminal is gone, that ends it.
 
     Then new requests are refused, those on their way may finish within the grace time, and the server ends. A second
     signal ends the process at once.
@@ -77,7 +76,7 @@ class HttpServer(uvicorn.Server):
         self._on_ready = on_ready
         self._on_drain = on_drain
         self._on_reload = on_reload
-        self._terminals = tuple(fd for fd in range(3) if os.isatty(fd))
+        self._terminals = Terminals()
         self._asyncio: asyncio.AbstractEventLoop | None = None
         self._owns_signals = False
         self._told_to_leave = asyncio.Event()
@@ -145,7 +144,7 @@ class HttpServer(uvicorn.Server):
         self._on_drain()
 
     def _hang_up(self) -> None:
-        if any(_is_gone(fd) for fd in self._terminals):
+        if self._terminals.any_gone:
             self._drain()
         else:
             self._on_reload()
@@ -172,12 +171,3 @@ class HttpServer(uvicorn.Server):
 
 def _nothing() -> None:
     """Does nothing."""
-
-
-def _is_gone(fd: int) -> bool:
-    """Whether a terminal that there was is there no more."""
-    try:
-        termios.tcgetattr(fd)
-    except termios.error:
-        return True
-    return False

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
 from chipwise.bundle import Bundle, FileEntry
+from chipwise.bundle.manifest import GRAPH
 from chipwise.errors import UnavailableError
+from chipwise.telemetry.meminfo import parse_meminfo
 
 # The runtime's own: graphs, arenas, buffers of a step. An assumption, generous for models that fit a board.
 _OVERHEAD_BYTES = 64 << 20
 # Of a value of KV, in the widest type it is kept in.
 _KV_VALUE_BYTES = 4
+_MEMINFO = Path("/proc/meminfo")
 
 
 def need_bytes(bundle: Bundle, n_slots: int, max_context: int, *, with_fallback: bool = False) -> int:
@@ -53,8 +57,19 @@ def refuse_too_large(bundle: Bundle, need: int, free_bytes: float | None) -> Non
         raise UnavailableError(
             f"{bundle.manifest.name} needs {need / 1e6:.0f} MB beside the model that is served, "
             f"{free_bytes / 1e6:.0f} MB are free",
-            remedy="serve with a shorter --context or fewer --slots",
+            remedy="end what else runs there, or serve a smaller one"
+            if GRAPH in bundle.files
+            else "serve with a shorter --context or fewer --slots",
         )
+
+
+def machine_free_bytes() -> float | None:
+    """What programs on this machine can still take, in bytes; None if it does not tell."""
+    try:
+        text = _MEMINFO.read_text("utf-8")
+    except OSError:
+        return None
+    return parse_meminfo(text).available_bytes
 
 
 def _size(entries: Iterable[FileEntry]) -> int:

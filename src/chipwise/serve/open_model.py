@@ -17,7 +17,7 @@ from chipwise.engine.restarts import Restarts
 from chipwise.engine.session import Session
 from chipwise.errors import BundleError, InputError
 from chipwise.files import sha256_bytes
-from chipwise.serve.bundle_facts import created_s
+from chipwise.serve.bundle_facts import created_s, fingerprint_of
 from chipwise.serve.isolation_rule import isolation_of
 from chipwise.serve.late_session import LateSession
 from chipwise.serve.prefix_proof import reuses_exactly
@@ -116,7 +116,7 @@ class ModelOpener:
                 tokenizer=tokenizer,
                 chat_template=form.chat_template,
                 created_s=created,
-                fingerprint=f"fp_{sha256_bytes(manifest.to_json())[:10]}",
+                fingerprint=fingerprint_of(form),
                 emulates=manifest.emulates,
                 reuses_prefixes=self._reuses(form, session, turn),
                 fallback=self._fallback_of(form, session),

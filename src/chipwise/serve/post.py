@@ -1,4 +1,4 @@
-"""Post: the place of the language model in a server, held by one at a time, which can be exchanged for another."""
+"""Post: the place of a model in a server, held by one at a time, which can be exchanged for another."""
 
 from __future__ import annotations
 
@@ -8,36 +8,88 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
 
 from chipwise.errors import ChipwiseError
 from chipwise.serve.allocator import give_back_what_is_free
-from chipwise.serve.http.service import Service
-from chipwise.serve.make_service import keep_prompts
+from chipwise.serve.crew import Worker
 from chipwise.serve.turns import Turns
 from chipwise.serve.workload import Workload
 
-# How long a step may still run when its model is to go; its session is then left to the end of the process.
+# How long a step may still run when its model is to go, before somebody is told.
 _LAST_STEP_S = 5.0
 # How long an emergency may keep the memory of what has gone, which others may need.
 _CALM_S = 5.0
+# How soon one that ends later is found.
+_LOOK_S = 1.0
 
 _logger = logging.getLogger(__name__)
 
 
+class Runs(Worker, Protocol):
+    """A worker of one model."""
+
+    @property
+    def broken(self) -> Exception | None:
+        """The error of chipwise's own that ended it."""
+        ...
+
+    def workload(self) -> Workload:
+        """What there is to do, and what was done."""
+        ...
+
+
+class Holder(Protocol):
+    """A model with all that answers its requests."""
+
+    @property
+    def name(self) -> str:
+        """What its answers call it."""
+        ...
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What requests may call it, the one for lists first."""
+        ...
+
+    @property
+    def fingerprint(self) -> str | None:
+        """Changes whenever its answers might; None if unknown."""
+        ...
+
+    @property
+    def loop(self) -> Runs:
+        """What runs it."""
+        ...
+
+    def close(self) -> None:
+        """Give all its memory back, and its engine's process. Once the loop has ended."""
+        ...
+
+
+H = TypeVar("H", bound=Holder)
+
+
 @dataclass(eq=False)
-class _Holder:
+class _Held(Generic[H]):
     """One that holds the post, or held it.
 
     Attributes:
         service: What it is.
         taken: Requests that are being read for it, and that it does not know of yet.
+        stuck: Whether nobody waits any more for the end of what it runs.
     """
 
-    service: Service
+    service: H
     taken: int = 0
+    stuck: bool = False
 
 
-class Post:
+def _no_farewell(_: Any) -> None:
+    """Keeps nothing."""
+
+
+class Post(Generic[H]):
     """Holds the model that answers new requests, and those that finish the ones they have: see ``Worker``.
 
     Every method may be called from any thread.
@@ -45,12 +97,13 @@ class Post:
     Args:
         service: The first to hold it.
         turns: Those of all that hold it; None if they have none in common.
+        farewell: Called with each whose loop has ended, before its memory is given back.
     """
 
-    def __init__(self, service: Service, turns: Turns | None = None) -> None:
-        self._holder = _Holder(service)
-        self._turns = turns or Turns()
-        self._leaving: list[_Holder] = []
+    def __init__(self, service: H, turns: Turns | None = None, *, farewell: Callable[[H], None] = _no_farewell) -> None:
+        self._holder = _Held(service)
+        self._turns, self._farewell = turns or Turns(), farewell
+        self._leaving: list[_Held[H]] = []
         self._changed = threading.Condition()
         self._dismissals: list[threading.Thread] = []
         self._started = self._ending = self._drained = False
@@ -58,18 +111,18 @@ class Post:
         self._done = Workload()
 
     @property
-    def current(self) -> Service:
+    def current(self) -> H:
         """What answers new requests. A request that goes on with it takes it by ``taken``."""
         return self._holder.service
 
     @property
-    def leaving(self) -> tuple[Service, ...]:
+    def leaving(self) -> tuple[H, ...]:
         """What was exchanged and still answers requests, or still holds memory."""
         with self._changed:
             return tuple(holder.service for holder in self._leaving)
 
     @contextmanager
-    def taken(self) -> Iterator[Service]:
+    def taken(self) -> Iterator[H]:
         """What answers a request that begins now. It takes requests until this is left, whatever is exchanged."""
         with self._changed:
             holder = self._holder
@@ -81,7 +134,7 @@ class Post:
                 holder.taken -= 1
                 self._changed.notify_all()
 
-    def exchange(self, service: Service) -> bool:
+    def exchange(self, service: H) -> bool:
         """Let another one answer new requests; the one before finishes those it has, and gives its memory back.
 
         Returns:
@@ -90,7 +143,7 @@ class Post:
         with self._changed:
             if self._ending or self._when_idle is not None:
                 return False
-            before, self._holder = self._holder, _Holder(service)
+            before, self._holder = self._holder, _Held(service)
             if self._started:
                 service.loop.start()
             self._leaving.append(before)
@@ -153,11 +206,11 @@ class Post:
         return all(ended) and not any(dismissal.is_alive() for dismissal in dismissals)
 
     def close(self) -> None:
-        """Keep what prompts are to be kept, and give the last one's memory back. Once all threads have ended."""
-        keep_prompts(self.current)
-        self.current.model.close()
+        """Give the last one's memory back. Once all threads have ended."""
+        self._farewell(self.current)
+        self.current.close()
 
-    def _all(self) -> tuple[Service, ...]:
+    def _all(self) -> tuple[H, ...]:
         return (self.current, *self.leaving)
 
     def _note_drained(self) -> None:
@@ -169,13 +222,13 @@ class Post:
     def _tell_idle(self) -> None:
         """Call back, once, if nobody has anything left to answer."""
         with self._changed:
-            if not self._drained or self._leaving:
+            if not self._drained or not all(holder.stuck for holder in self._leaving):
                 return
             when_idle, self._when_idle = self._when_idle, _nothing
         if when_idle is not None:
             when_idle()
 
-    def _dismiss(self, holder: _Holder) -> None:
+    def _dismiss(self, holder: _Held[H]) -> None:
         """Wait until one that was exchanged has answered its last request, and give its memory back."""
         service, idle = holder.service, threading.Event()
 
@@ -190,11 +243,18 @@ class Post:
         with self._changed:
             self._changed.wait_for(lambda: self._ending or idle.is_set())
         self._await_calm()
-        if service.loop.stop(_LAST_STEP_S):
-            keep_prompts(service)
-            service.model.close()
-        else:
-            _logger.error("%s does not end its last step, and keeps its memory", service.model.name)
+        ended = service.loop.stop(_LAST_STEP_S)
+        if not ended:
+            _logger.error("%s does not end its last step, and keeps its memory until it does", service.name)
+            # Its requests are over: the end of the server need not wait for it.
+            holder.stuck = True
+            self._tell_idle()
+        # An engine in a process of its own is ended when it hangs.
+        while not ended and not self._ending:
+            ended = service.loop.stop(_LOOK_S)
+        if ended:
+            self._farewell(service)
+            service.close()
         done = service.loop.workload()
         with self._changed:
             self._done = done.beside(self._done)

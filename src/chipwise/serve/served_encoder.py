@@ -11,7 +11,7 @@ from chipwise.engine.isolated import Isolation
 from chipwise.engine.text_encoder import TextEncoder, output_of
 from chipwise.errors import BundleError
 from chipwise.model.tokenizer import Tokenizer
-from chipwise.serve.bundle_facts import created_s
+from chipwise.serve.bundle_facts import created_s, fingerprint_of
 
 # Bundles of before they told their limit: that of BERT.
 _USUAL_TOKENS = 512
@@ -30,6 +30,7 @@ class ServedEncoder:
         max_tokens: The longest text, in tokens with its frame.
         created_s: When it was built, in seconds since 1970.
         emulates: Name of the chip whose arithmetic it emulates; None if it is what is deployed.
+        fingerprint: Changes whenever its answers might; None if unknown.
     """
 
     name: str
@@ -40,6 +41,7 @@ class ServedEncoder:
     max_tokens: int
     created_s: int
     emulates: str | None = None
+    fingerprint: str | None = None
 
 
 def holds_encoder(bundle: Bundle) -> bool:
@@ -66,6 +68,7 @@ def open_encoder(bundle: Bundle, *, threads: int | None = None, isolation: Isola
         )
     config = bundle.manifest.model.config
     rows, tokens = (size if isinstance(size, int) else None for size in config["inputs"]["input_ids"])
+    created = created_s(bundle)
     session = bundle.open_graph(threads=threads, isolation=isolation)
     try:
         encoder = TextEncoder(session, where, rows=rows, tokens=tokens)
@@ -80,5 +83,6 @@ def open_encoder(bundle: Bundle, *, threads: int | None = None, isolation: Isola
     longest = min(known, default=_USUAL_TOKENS)
     manifest = bundle.manifest
     return ServedEncoder(
-        manifest.name, session, encoder, tokenizer, width, longest, created_s(bundle), manifest.emulates
-    )
+        manifest.name, session, encoder, tokenizer, width, longest, created, manifest.emulates,
+        fingerprint_of(bundle),
+    )  # fmt: skip

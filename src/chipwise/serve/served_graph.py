@@ -13,7 +13,7 @@ from chipwise.bundle.manifest import GRAPH
 from chipwise.engine.graph_session import DescribesInputs, GraphSession, TensorSpec
 from chipwise.engine.isolated import Isolation
 from chipwise.errors import BundleError
-from chipwise.serve.bundle_facts import created_s
+from chipwise.serve.bundle_facts import created_s, fingerprint_of
 from chipwise.serve.inference.audio_settings import AudioSettings
 from chipwise.serve.inference.image_settings import ImageSettings
 
@@ -33,6 +33,7 @@ class ServedGraph:
         shapes: The shapes of inputs that it was compiled for, if several; empty where the inputs say all.
         created_s: When it was built, in seconds since 1970.
         emulates: Name of the chip whose arithmetic it emulates; None if it is what is deployed.
+        fingerprint: Changes whenever its answers might; None if unknown.
     """
 
     name: str
@@ -43,6 +44,7 @@ class ServedGraph:
     emulates: str | None = None
     audio: Mapping[str, AudioSettings] = field(default_factory=dict)
     shapes: tuple[Mapping[str, tuple[int, ...]], ...] = ()
+    fingerprint: str | None = None
 
 
 def holds_graph(bundle: Bundle) -> bool:
@@ -59,6 +61,8 @@ def open_served_graph(bundle: Bundle, *, threads: int | None = None, isolation: 
     """
     config = bundle.manifest.model.config
     images, audio = _described(bundle, "images", ImageSettings), _described(bundle, "audio", AudioSettings)
+    listed, created = _shapes(bundle), created_s(bundle)
+    # From here on nothing is wrong with the bundle: what is open would stay so.
     session = bundle.open_graph(threads=threads, isolation=isolation)
     if isinstance(session, DescribesInputs):
         specs = session.inputs
@@ -71,7 +75,7 @@ def open_served_graph(bundle: Bundle, *, threads: int | None = None, isolation: 
         )
     manifest = bundle.manifest
     return ServedGraph(
-        manifest.name, session, specs, images, created_s(bundle), manifest.emulates, audio, _shapes(bundle)
+        manifest.name, session, specs, images, created, manifest.emulates, audio, listed, fingerprint_of(bundle)
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import socket
-import time
 from collections.abc import Callable
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
@@ -16,27 +15,20 @@ from chipwise.errors import EngineError, InputError
 from chipwise.serve.allocator import give_back_large_blocks
 from chipwise.serve.assembly import Served, make_site, open_single_shots
 from chipwise.serve.board_option import BoardSettings, open_board
-from chipwise.serve.exchange import Exchange
-from chipwise.serve.exchange_metrics import ExchangeCollector
+from chipwise.serve.early_hang_ups import EarlyHangUps, early_hang_ups
 from chipwise.serve.hardware import Hardware
-from chipwise.serve.hardware_metrics import HardwareCollector
 from chipwise.serve.http.app import create_app
 from chipwise.serve.http.keys import Keys
-from chipwise.serve.http.service import Service
 from chipwise.serve.http_server import HttpServer
 from chipwise.serve.isolation_rule import isolation_of
 from chipwise.serve.kept_prompts import make_folder
 from chipwise.serve.listener import bind, listen, url_of
-from chipwise.serve.make_service import make_service
-from chipwise.serve.metrics import Metrics
+from chipwise.serve.make_exchange import chat_seat, make_exchange, seats_of
 from chipwise.serve.open_model import ModelOpener
-from chipwise.serve.post import Post
 from chipwise.serve.rung import variants_of
 from chipwise.serve.served_graph import holds_graph
-from chipwise.serve.served_model import ServedModel
 from chipwise.serve.settings import ServeSettings
 from chipwise.serve.turns import Turns
-from chipwise.serve.workload import WorkloadCollector
 
 # How long a step may still run when the server has ended; its session is then left to the end of the process.
 _LAST_STEP_S = 5.0
@@ -98,13 +90,13 @@ def serve(
         EngineError: The model cannot be loaded, or the server broke.
     """
     give_back_large_blocks()
-    with closing(bind(settings.host, settings.port)) as listener:
+    with early_hang_ups() as early, closing(bind(settings.host, settings.port)) as listener:
         bundle = _open_own(path, settings, opener, alone=embeddings is None and infer is None)
         if holds_graph(bundle):
             _refuse_of_chat(of_chat, board, bundle)
             served = _open_single_shots(opener, bundle, embeddings, infer)
             _refuse_idle_timeout(opener, bundle, served)
-            _run(served, None, listener, settings, announcer, keys)
+            _run(served, opener, listener, early, settings, announcer, keys)
             return
         with ExitStack() as stack:
             hardware = None
@@ -116,13 +108,13 @@ def serve(
             # After the language model: its engine's process, if it has one, is started with fewer threads about.
             served = _open_single_shots(opener, bundle, embeddings, infer)
             _refuse_idle_timeout(opener, bundle, served)
-            if hardware is not None:
-                (announcer or Announcer()).board(hardware)
+            if hardware is not None and announcer is not None:
+                announcer.board(hardware)
             # What was loaded stays: the collector need not walk it between two tokens.
             gc.collect()
             gc.freeze()
-            source = Source(bundle, opener, hardware)
-            _run(replace(served, chat=model, variants=variants_of(bundle)), source, listener, settings, announcer, keys)
+            served = served.beside(model, bundle)
+            _run(served, opener, listener, early, settings, announcer, keys, hardware)
 
 
 def _open_own(path: Path, settings: ServeSettings, opener: ModelOpener, *, alone: bool) -> Bundle:
@@ -140,21 +132,6 @@ def _open_single_shots(opener: ModelOpener, bundle: Bundle, embeddings: Path | N
     return open_single_shots(
         bundle, embeddings, infer, threads=opener.threads, isolate=opener.isolate, isolation=opener.isolation
     )
-
-
-@dataclass(frozen=True)
-class Source:
-    """Where the language model came from, and others can come from while it is served.
-
-    Attributes:
-        bundle: Its bundle.
-        opener: Opens others.
-        hardware: What they run on; None if nobody looks.
-    """
-
-    bundle: Bundle
-    opener: ModelOpener
-    hardware: Hardware | None = None
 
 
 def _refuse_of_chat(options: tuple[str, ...], board: BoardSettings | None, bundle: Bundle) -> None:
@@ -183,66 +160,15 @@ def _refuse_idle_timeout(opener: ModelOpener, bundle: Bundle, beside: Served | N
     )
 
 
-def make_post(
-    model: ServedModel,
-    source: Source,
-    settings: ServeSettings,
-    *,
-    when_broken: Callable[[], None],
-    keys: Keys | None = None,
-    taken_names: frozenset[str] = frozenset(),
-    clock: Callable[[], float] = time.monotonic,
-) -> tuple[Post, Exchange]:
-    """Put a language model to its post, and what can exchange it beside. Nothing is started.
-
-    Args:
-        model: The model.
-        source: Where it came from.
-        settings: The server's settings.
-        when_broken: Called from a serving thread if it ends because of an error.
-        keys: Who may ask; None lets everybody.
-        taken_names: Names under which other models are served.
-        clock: The time in seconds.
-
-    Raises:
-        InputError: The settings do not fit the model.
-    """
-    metrics, turns, hardware = Metrics(), Turns(), source.hardware
-
-    def make(opened: ServedModel, names: tuple[str, ...], like: Service | None = None) -> Service:
-        return make_service(
-            opened, settings, when_broken=when_broken, metrics=metrics, keys=keys, hardware=hardware, turns=turns,
-            names=names, clock=clock, like=like,
-        )  # fmt: skip
-
-    post = Post(make(model, (model.name,)), turns)
-    metrics.collect(WorkloadCollector(post.workload))
-    if hardware is not None:
-        metrics.collect(HardwareCollector(hardware))
-    exchange = Exchange(
-        post,
-        source.bundle,
-        source.opener,
-        make,
-        free_bytes=lambda: None if hardware is None else hardware.state.free_bytes.value,
-        taken_names=taken_names,
-        on_bundle=lambda bundle: None if hardware is None else hardware.offer(variants_of(bundle)),
-        turns=turns,
-        clock=clock,
-    )
-    metrics.collect(ExchangeCollector(exchange))
-    if hardware is not None:
-        hardware.follow(exchange.want)
-    return post, exchange
-
-
 def _run(
     served: Served,
-    source: Source | None,
+    opener: ModelOpener,
     listener: socket.socket,
+    early: EarlyHangUps,
     settings: ServeSettings,
     announcer: Announcer | None,
     keys: Keys | None,
+    hardware: Hardware | None = None,
 ) -> None:
     """Serve open models on a bound socket until told to end; closes their sessions.
 
@@ -250,39 +176,43 @@ def _run(
         PortInUseError: The port was taken while the model loaded.
         EngineError: The serving loop broke.
     """
-    tell = announcer or Announcer()
-    post = exchange = None
-    if served.chat is not None and source is not None:
-        post, exchange = make_post(
-            served.chat, source, settings, when_broken=lambda: server.leave(), keys=keys, taken_names=served.beside
-        )
-    site = make_site(settings, post, served, keys=keys, exchange=exchange)
+    tell, bundles, turns = announcer or Announcer(), served.bundles, Turns()
+    chat = None
+    if served.chat is not None:
+        chat = chat_seat(
+            served.chat, bundles["chat"], opener, settings,
+            when_broken=lambda: server.leave(), keys=keys, hardware=hardware, turns=turns,
+        )  # fmt: skip
+    site = make_site(settings, None if chat is None else chat.post, served, keys=keys, turns=turns)
+    seats = seats_of(site, chat, bundles, opener)
+    exchange = make_exchange(seats, site.metrics, hardware=hardware, turns=turns)
+
+    def announce() -> None:
+        tell.ready(served, url_of(listener))
+        if early.end():
+            exchange.reread()
 
     def drain() -> None:
-        if exchange is not None:
-            exchange.drain()
+        exchange.drain()
         tell.draining()
 
     server = HttpServer(
-        create_app(site),
+        create_app(replace(site, exchange=exchange)),
         site.worker,
         grace_s=settings.grace_s,
-        on_ready=lambda: tell.ready(served, url_of(listener)),
+        on_ready=announce,
         on_drain=drain,
-        on_reload=_nothing if exchange is None else exchange.order,
+        on_reload=exchange.reread,
     )
     site.worker.start()
     try:
         listen(listener)
-        if exchange is not None:
-            exchange.start()
+        exchange.start()
         server.run(sockets=[listener])
     finally:
-        opened = exchange is None or exchange.stop(_OPENING_S)
+        opened = exchange.stop(_OPENING_S)
         if site.worker.stop(_LAST_STEP_S) and opened:
-            if post is not None:
-                post.close()
-            served.close_single_shots()
+            site.close_models()
         site.close()
-    if post is not None and post.broken is not None:
-        raise EngineError("the serving loop broke", remedy="see the log") from post.broken
+    if chat is not None and chat.post.broken is not None:
+        raise EngineError("the serving loop broke", remedy="see the log") from chat.post.broken

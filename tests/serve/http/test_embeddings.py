@@ -30,7 +30,7 @@ def server() -> Iterator[Live]:
 
 
 def session_of(server: Live) -> NullEncoder:
-    session = server.site.embeddings.model.session
+    session = server.site.embeddings.current.model.session
     assert isinstance(session, NullEncoder)
     return session
 
@@ -155,7 +155,7 @@ def test_requests_that_wait_are_run_together() -> None:
         first = pool.submit(ask, server, "first")
         assert gate.entered.get(timeout=TIMEOUT_S) == 1
         others = [pool.submit(ask, server, [f"text {i}", "x" * i]) for i in range(1, 5)]
-        server.wait(lambda: server.site.embeddings.shot.pipeline.n_live == 5)
+        server.wait(lambda: server.site.embeddings.current.pipeline.n_live == 5)
         gate.opened.set()
         assert first.result().status_code == 200
         for i, other in enumerate(others, start=1):
@@ -173,7 +173,7 @@ def test_a_client_that_leaves_gives_its_place_up() -> None:
         gate.entered.get(timeout=TIMEOUT_S)
         with httpx.Client(base_url=server.url, verify=False, timeout=0.2) as other, pytest.raises(httpx.ReadTimeout):
             other.post(PATH, json={"input": "second"})
-        pipeline = server.site.embeddings.shot.pipeline
+        pipeline = server.site.embeddings.current.pipeline
         server.wait(lambda: pipeline.n_live == 1)
         third = pool.submit(ask, server, "third")
         server.wait(lambda: pipeline.n_live == 2)

@@ -325,7 +325,7 @@ def test_a_full_queue_and_a_client_that_leaves() -> None:
         assert opened.wait(TIMEOUT_S)
 
     with live(None, graph=null_graph(X, gate=gate), max_waiting=1) as server, ThreadPoolExecutor(8) as pool:
-        pipeline = server.site.inference.shot.pipeline
+        pipeline = server.site.inference.current.pipeline
         running = [pool.submit(ask, server, GIVEN_X)]
         entered.get(timeout=TIMEOUT_S)
         with httpx.Client(base_url=server.url, verify=False, timeout=0.2) as other, pytest.raises(httpx.ReadTimeout):

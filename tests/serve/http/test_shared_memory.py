@@ -114,7 +114,7 @@ def test_another_process_gets_the_same_numbers_and_nothing_is_copied() -> None:
         done = subprocess.run(
             [sys.executable, memory_client.__file__, server.url], capture_output=True, text=True, check=True
         )
-        region = server.site.inference.regions.region("mine", "")
+        region = server.site.regions.region("mine", "")
         whole = np.frombuffer(region.memory, np.uint8)
         (feed,), (gave,) = session.feeds, session.gave
         assert np.shares_memory(feed["x"], whole)
@@ -264,7 +264,7 @@ def test_a_region_that_is_unregistered_while_it_is_used_stays_until_then(shared:
     session = Placing(X, Y)
     with serving(session) as server:
         register(server, shared.key)
-        session._gate = lambda feed: server.site.inference.regions.unregister()
+        session._gate = lambda feed: server.site.regions.unregister()
         assert ask(server, at(0, 12), {"name": "x_out", "parameters": at(100, 12)}).status_code == 200
 
 

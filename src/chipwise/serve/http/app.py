@@ -33,8 +33,7 @@ from chipwise.serve.metrics import Rejection
 # What is said where a route has no model behind it, and how it gets one.
 _NO_LANGUAGE_MODEL = ("this server has no language model", "start it with the bundle of one")
 _NO_ENCODER = ("this server gives no embeddings", "start it with --embeddings BUNDLE, the bundle of an encoder")
-
-_NOTHING_TO_EXCHANGE = ("this server has nothing to exchange", "start it with the bundle of a language model")
+_NOTHING_TO_EXCHANGE = ("this server has nothing to exchange", "start it with `chipwise serve`")
 _NO_GRAPH = ("this server runs no plain graph", "start it with --infer BUNDLE, the bundle of one")
 
 
@@ -100,13 +99,16 @@ def _answering(site: Site) -> Iterator[Route]:
         yield _absent(RELOAD, *_NOTHING_TO_EXCHANGE)
     else:
         yield reload_route(site.exchange, site.keys)
-    yield _absent("/v1/embeddings", *_NO_ENCODER) if site.embeddings is None else embeddings_route(site.embeddings)
+    if site.embeddings is None:
+        yield _absent("/v1/embeddings", *_NO_ENCODER)
+    else:
+        yield embeddings_route(site.embeddings, site.settings)
     if site.inference is None:
         yield _absent("/v1/infer", *_NO_GRAPH)
     else:
-        yield from infer_routes(site.inference)
-        if site.inference.regions is not None:
-            yield from shared_memory_routes(site.inference.regions, site.settings)
+        yield from infer_routes(site.inference, site.settings, site.regions)
+    if site.regions is not None:
+        yield from shared_memory_routes(site.regions, site.settings)
 
 
 def _absent(path: str, what: str, remedy: str) -> Route:

@@ -55,7 +55,7 @@ class ChatFields(AnswerFields):
         return (self.top_logprobs or 0) if self.logprobs else None
 
 
-def chat_route(post: Post, settings: ServeSettings) -> Route:
+def chat_route(post: Post[Service], settings: ServeSettings) -> Route:
     """The route."""
     may_compile = CapacityLimiter(_THREADS_THAT_COMPILE)
 

@@ -55,7 +55,7 @@ class CompletionFields(AnswerFields):
         return self.logprobs
 
 
-def completions_route(post: Post, settings: ServeSettings) -> Route:
+def completions_route(post: Post[Service], settings: ServeSettings) -> Route:
     """The route."""
 
     async def completions(request: Request) -> AnswerResponse:

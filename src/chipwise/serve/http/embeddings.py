@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, Literal
 
@@ -19,12 +18,12 @@ from starlette.routing import Route
 from chipwise.engine.text_encoder import TextEncoder, Vectors
 from chipwise.errors import ChipwiseError, EngineError, RequestError
 from chipwise.serve.http.body import read_as
-from chipwise.serve.http.errors import wrong_model
 from chipwise.serve.http.fields import read_form
 from chipwise.serve.http.single_shot import SingleShot
 from chipwise.serve.http.traced import trace_of
 from chipwise.serve.http.urgency import DeadlineField
 from chipwise.serve.pipeline.stage import Stage
+from chipwise.serve.post import Post
 from chipwise.serve.served_encoder import ServedEncoder
 from chipwise.serve.settings import ServeSettings
 
@@ -69,21 +68,6 @@ class EmbeddingFields(BaseModel):
     deadline_ms: DeadlineField | None = None
 
 
-@dataclass(frozen=True)
-class Embeddings:
-    """An encoder being served.
-
-    Attributes:
-        model: The encoder.
-        shot: The pipeline that runs it.
-        settings: The server's settings.
-    """
-
-    model: ServedEncoder
-    shot: SingleShot
-    settings: ServeSettings
-
-
 def embedding_stage(encoder: TextEncoder) -> Stage:
     """What runs the encoder: the texts of all requests that wait, together."""
 
@@ -95,26 +79,37 @@ def embedding_stage(encoder: TextEncoder) -> Stage:
     return Stage("encode", run, batch=_BATCH_REQUESTS)
 
 
-def embeddings_route(service: Embeddings) -> Route:
+def embeddings_route(post: Post[SingleShot[ServedEncoder]], settings: ServeSettings) -> Route:
     """The route."""
-    model, settings = service.model, service.settings
 
     async def embeddings(request: Request) -> JSONResponse:
-        arrived_s = service.shot.clock()
+        # What counts is the same whoever holds the post.
+        counted = post.current
+        arrived_s = counted.clock()
         try:
             read = partial(read_form, EmbeddingFields)
-            with service.shot.body_counted():
+            with counted.body_counted():
                 fields = await read_as(read, request, settings.max_body_bytes, settings.body_timeout_s)
-            if fields.model is not None and fields.model != model.name:
-                raise wrong_model(fields.model, model.name, "embeddings")
+        except RequestError:
+            counted.metrics.over(counted.kind, "invalid")
+            raise
+        with post.taken() as shot:
+            return await answer(shot, request, fields, arrived_s)
+
+    async def answer(
+        shot: SingleShot[ServedEncoder], request: Request, fields: EmbeddingFields, arrived_s: float
+    ) -> JSONResponse:
+        model = shot.model
+        try:
+            shot.check_model(fields.model, "embeddings")
             _check_dimensions(fields.dimensions, model.width)
             if (trace := trace_of(request)) is not None:
                 trace.model = model.name
             texts = await run_in_threadpool(_tokens, model, fields.input)
         except RequestError:
-            service.shot.metrics.over(service.shot.kind, "invalid")
+            shot.metrics.over(shot.kind, "invalid")
             raise
-        vectors: Vectors = await service.shot.answer(request, texts, fields.deadline_ms, arrived_s=arrived_s)
+        vectors: Vectors = await shot.answer(request, texts, fields.deadline_ms, arrived_s=arrived_s)
         if (trace := trace_of(request)) is not None:
             trace.attributes["gen_ai.usage.input_tokens"] = sum(map(len, texts))
             trace.attributes["gen_ai.embeddings.dimension.count"] = model.width

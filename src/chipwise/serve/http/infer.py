@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -26,6 +25,7 @@ from chipwise.serve.inference.regions import Regions
 from chipwise.serve.inference.stages import Ask, Place, Reply
 from chipwise.serve.inference.tensor import Given, bad, check_listed
 from chipwise.serve.inference.tensor_types import BYTES, type_name
+from chipwise.serve.post import Post
 from chipwise.serve.served_graph import ServedGraph
 from chipwise.serve.settings import ServeSettings
 
@@ -109,45 +109,39 @@ class InferFields(BaseModel):
     deadline_ms: DeadlineField | None = None
 
 
-@dataclass(frozen=True)
-class Inference:
-    """A graph being served.
+def infer_routes(post: Post[SingleShot[ServedGraph]], settings: ServeSettings, regions: Regions | None) -> list[Route]:
+    """The routes: what the model takes, and the inference itself.
 
-    Attributes:
-        model: The graph.
-        shot: The pipeline that runs it.
+    Args:
+        post: The graph's post.
         settings: The server's settings.
         regions: The shared memory that tensors may lie in; None if they may not.
     """
 
-    model: ServedGraph
-    shot: SingleShot
-    settings: ServeSettings
-    regions: Regions | None = None
-
-
-def infer_routes(service: Inference) -> list[Route]:
-    """The routes: what the model takes, and the inference itself."""
-    model, settings = service.model, service.settings
-
     async def describe(request: Request) -> Response:
         del request
-        return JSONResponse(_described(model))
+        return JSONResponse(_described(post.current.model))
 
     async def infer(request: Request) -> Response:
-        arrived_s = service.shot.clock()
-        with service.shot.body_counted():
+        # What counts is the same whoever holds the post.
+        counted = post.current
+        arrived_s = counted.clock()
+        with counted.body_counted():
             body = await read_body(request, settings.max_tensor_bytes, settings.body_timeout_s)
+        with post.taken() as shot:
+            return await answer(shot, request, body, arrived_s)
+
+    async def answer(shot: SingleShot[ServedGraph], request: Request, body: bytes, arrived_s: float) -> Response:
         try:
-            memory = memory_of(service.regions, request)
+            memory = memory_of(regions, request)
             length = request.headers.get(_JSON_LENGTH)
-            ask, deadline_ms = await run_in_threadpool(read_ask, model, body, length, memory)
+            ask, deadline_ms = await run_in_threadpool(read_ask, shot.model, body, length, memory, shot.names)
         except RequestError:
-            service.shot.metrics.over(service.shot.kind, "invalid")
+            shot.metrics.over(shot.kind, "invalid")
             raise
         if (trace := trace_of(request)) is not None:
-            trace.model = model.name
-        reply: Reply = await service.shot.answer(request, ask, deadline_ms, arrived_s=arrived_s)
+            trace.model = shot.name
+        reply: Reply = await shot.answer(request, ask, deadline_ms, arrived_s=arrived_s)
         if reply.json_bytes is None:
             return Response(reply.body, media_type="application/json")
         headers = {_JSON_LENGTH: str(reply.json_bytes)}
@@ -157,7 +151,11 @@ def infer_routes(service: Inference) -> list[Route]:
 
 
 def read_ask(
-    model: ServedGraph, body: bytes, json_length: str | None, memory: Memory = NO_MEMORY
+    model: ServedGraph,
+    body: bytes,
+    json_length: str | None,
+    memory: Memory = NO_MEMORY,
+    names: tuple[str, ...] = (),
 ) -> tuple[Ask, int | None]:
     """A request held against the graph's inputs, and its deadline in milliseconds. No array is made.
 
@@ -166,6 +164,7 @@ def read_ask(
         body: The request's body.
         json_length: How much of it is JSON, as its header says; None for all.
         memory: Gives the shared memory that tensors may lie in.
+        names: What a request may call it; its own name if there are none.
 
     Raises:
         RequestError: Something does not fit; the message names the place.
@@ -179,7 +178,7 @@ def read_ask(
     text = body[:length]
     _refuse_many_values(text)
     fields = read_form(InferFields, text)
-    if fields.model is not None and fields.model != model.name:
+    if fields.model is not None and fields.model not in (names or (model.name,)):
         raise wrong_model(fields.model, model.name, "inference")
     tensors, outputs = _tensors(model, fields, body[length:], memory), _outputs(model, fields)
     return Ask(fields.id, tensors, outputs, _places(fields, memory)), fields.deadline_ms

@@ -42,7 +42,7 @@ class Line:
     remark: str = ""
 
 
-def live_route(post: Post, exchange: Exchange | None = None) -> Route:
+def live_route(post: Post[Service], exchange: Exchange | None = None) -> Route:
     """The route of the page."""
     environment = Environment(
         loader=PackageLoader("chipwise.serve.http"), autoescape=True, undefined=StrictUndefined,
@@ -88,7 +88,7 @@ def serving_lines(metrics: Metrics) -> Iterator[Line]:
 
 
 def form_lines(service: Service, exchange: Exchange | None) -> Iterator[Line]:
-    """Which form of the model answers, at what cost, and what became of others."""
+    """Which form of the model answers, at what cost, what is served beside it, and what became of others."""
     model = service.model
     cost = "quality not measured" if model.quality_cost is None else str(model.quality_cost)
     yield Line("Answers", model.variant or "as built", f"{cost}; {model.fingerprint or 'no fingerprint'}")
@@ -97,6 +97,9 @@ def form_lines(service: Service, exchange: Exchange | None) -> Iterator[Line]:
     for name, form in exchange.variants.items():
         if name != model.variant:
             yield Line("Variant", name, str(quality_cost(form.manifest.verdicts) or "quality not measured"))
+    for seat in exchange.seats:
+        if (beside := seat.post.current) is not service:
+            yield Line(seat.kind, beside.name, beside.fingerprint or "no fingerprint")
     counts = exchange.counts
     yield Line("Exchanges", f"{sum(counts.done.values())}", f"{sum(counts.failed.values())} came to nothing")
     if exchange.trouble:

@@ -1,10 +1,10 @@
-"""POST /v1/admin/reload: another bundle takes the place of the one that is served."""
+"""POST /v1/admin/reload: another bundle takes the place of one that is served."""
 
 from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from chipwise.errors import InputError, RequestError
-from chipwise.serve.exchange import Exchange
+from chipwise.serve.exchange import Exchange, Exchanged
 from chipwise.serve.http.body import read_body
 from chipwise.serve.http.caller import require_own_user
 from chipwise.serve.http.errors import BUNDLE_REFUSED, NOT_ALLOWED
@@ -33,6 +33,7 @@ class ReloadFields(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid")
 
     bundle: Annotated[str, Field(min_length=1, max_length=4096)] | None = None
+    model: Annotated[str, Field(min_length=1, max_length=4096)] | None = None
 
 
 def reload_route(exchange: Exchange, keys: Keys | None) -> Route:
@@ -42,23 +43,33 @@ def reload_route(exchange: Exchange, keys: Keys | None) -> Route:
         _refuse_strangers(request, keys)
         body = await read_body(request, _MAX_BODY_BYTES, _BODY_TIMEOUT_S)
         fields = read_form(ReloadFields, body or b"{}")
-        path = None if fields.bundle is None else Path(fields.bundle)
         try:
-            done = await asyncio.wrap_future(exchange.order(path))
+            return JSONResponse(await _answer(exchange, fields))
+        except RequestError:
+            raise
         except InputError as e:
             raise RequestError(e.what, where=e.where, remedy=e.remedy, code=BUNDLE_REFUSED, param="bundle") from e
-        model = done.service.model
-        return JSONResponse(
-            {
-                "model": model.name,
-                "system_fingerprint": model.fingerprint,
-                "bundle": str(done.path),
-                "changed": done.changed,
-                "took_s": round(done.took_s, 3),
-            }
-        )
 
     return Route(RELOAD, reload, methods=["POST"])
+
+
+async def _answer(exchange: Exchange, fields: ReloadFields) -> dict[str, Any]:
+    """What became of the order; of one for all that are served, the first beside the list."""
+    if fields.bundle is not None or fields.model is not None:
+        path = None if fields.bundle is None else Path(fields.bundle)
+        return _told(await asyncio.wrap_future(exchange.order(path, fields.model)))
+    told = [_told(done) for done in await asyncio.wrap_future(exchange.reread())]
+    return {**told[0], "models": told}
+
+
+def _told(done: Exchanged) -> dict[str, Any]:
+    return {
+        "model": done.service.name,
+        "system_fingerprint": done.service.fingerprint,
+        "bundle": str(done.path),
+        "changed": done.changed,
+        "took_s": round(done.took_s, 3),
+    }
 
 
 def _refuse_strangers(request: Request, keys: Keys | None) -> None:

@@ -95,6 +95,25 @@ class Service:
     names: tuple[str, ...] = ()
     postman: Postman = field(default_factory=Postman)
 
+    def __str__(self) -> str:
+        """Its name and what it costs in quality, for the log."""
+        cost = self.model.quality_cost
+        return f"{self.name} ({'quality not measured' if cost is None else cost})"
+
+    @property
+    def name(self) -> str:
+        """What its answers call it."""
+        return self.model.name
+
+    @property
+    def fingerprint(self) -> str | None:
+        """Changes whenever its answers might; None if unknown."""
+        return self.model.fingerprint
+
+    def close(self) -> None:
+        """Give all memory of its model back. Once the loop has ended."""
+        self.model.close()
+
     @cached_property
     def call_form(self) -> CallForm:
         """How the model writes a call of a tool.

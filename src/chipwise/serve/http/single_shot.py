@@ -1,4 +1,4 @@
-"""One request through a pipeline: awaited, given up when the client goes away or the time is over, and counted."""
+"""SingleShot: a model that answers in one run, and a request's way through it: awaited, given up, and counted."""
 
 from __future__ import annotations
 
@@ -7,36 +7,106 @@ import contextlib
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 from starlette.requests import ClientDisconnect
 from starlette.requests import Request as HttpRequest
 
+from chipwise.engine.graph_session import GraphSession
 from chipwise.errors import ChipwiseError, DeadlineError, OverloadedError, RequestError, UnavailableError
 from chipwise.serve.events import Failure
+from chipwise.serve.http.errors import wrong_model
 from chipwise.serve.http.leaving import until_disconnect
 from chipwise.serve.job_metrics import JobEnd, JobMetrics
 from chipwise.serve.pipeline.job import Outcome
 from chipwise.serve.pipeline.pipeline import Pipeline
+from chipwise.serve.settings import ServeSettings
+
+
+class RunsOnce(Protocol):
+    """An open model that answers in one run."""
+
+    @property
+    def name(self) -> str:
+        """What clients call it."""
+        ...
+
+    @property
+    def session(self) -> GraphSession:
+        """Its graph."""
+        ...
+
+    @property
+    def created_s(self) -> int:
+        """When it was built, in seconds since 1970."""
+        ...
+
+    @property
+    def fingerprint(self) -> str | None:
+        """Changes whenever its answers might; None if unknown."""
+        ...
+
+
+M = TypeVar("M", bound=RunsOnce)
 
 
 @dataclass(frozen=True)
-class SingleShot:
-    """A pipeline behind a route.
+class SingleShot(Generic[M]):
+    """A model being served that answers in one run: see ``Holder``.
 
     Attributes:
-        kind: What the route is called in metrics.
-        pipeline: What answers.
-        metrics: What is counted.
+        kind: What its route is called in metrics.
+        model: The model.
+        pipeline: What runs it.
+        metrics: What is counted, of all that are served on the route one after another.
         clock: The time in seconds.
-        timeout_s: How long an answer may take, waiting included; None for as long as it takes.
+        settings: The server's settings.
+        names: What requests may call it, the one for lists first: those before it go on being answered.
     """
 
     kind: str
+    model: M
     pipeline: Pipeline
     metrics: JobMetrics
     clock: Callable[[], float]
-    timeout_s: float | None = None
+    settings: ServeSettings
+    names: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """Its name, for the log."""
+        return self.name
+
+    @property
+    def name(self) -> str:
+        """What its answers call it."""
+        return self.model.name
+
+    @property
+    def fingerprint(self) -> str | None:
+        """Changes whenever its answers might; None if unknown."""
+        return self.model.fingerprint
+
+    @property
+    def loop(self) -> Pipeline:
+        """What runs it."""
+        return self.pipeline
+
+    def close(self) -> None:
+        """Give all its memory back. Once the pipeline has ended."""
+        self.model.session.close()
+
+    def check_model(self, name: str | None, gives: str) -> None:
+        """Check that a request means this model; one that names none does.
+
+        Args:
+            name: What it names.
+            gives: What is given here.
+
+        Raises:
+            RequestError: It names another (404).
+        """
+        if name is not None and name not in self.names:
+            raise wrong_model(name, self.names[0], gives)
 
     @contextlib.contextmanager
     def body_counted(self) -> Iterator[None]:
@@ -84,7 +154,9 @@ class SingleShot:
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(_set, answer, outcome)
 
-        limits_s = [limit_s for limit_s in (self.timeout_s, _seconds(deadline_ms)) if limit_s is not None]
+        limits_s = [
+            limit_s for limit_s in (self.settings.request_timeout_s, _seconds(deadline_ms)) if limit_s is not None
+        ]
         limit_s = min(limits_s, default=math.inf)
         left_s = arrived_s + limit_s - self.clock()
         if left_s <= 0:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from chipwise.serve.crew import Worker
 from chipwise.serve.exchange import Exchange
-from chipwise.serve.http.embeddings import Embeddings
-from chipwise.serve.http.infer import Inference
 from chipwise.serve.http.keys import Keys
+from chipwise.serve.http.service import Service
 from chipwise.serve.http.single_shot import SingleShot
+from chipwise.serve.inference.regions import Regions
 from chipwise.serve.metrics import Metrics
 from chipwise.serve.post import Post
+from chipwise.serve.served_encoder import ServedEncoder
+from chipwise.serve.served_graph import ServedGraph
 from chipwise.serve.settings import ServeSettings
 from chipwise.serve.tracing import Tracing
 
@@ -39,22 +42,24 @@ class Site:
         worker: All that works.
         keys: Who may ask; None lets everybody.
         chat: The language model's post; None if none is served.
-        embeddings: The encoder; None if none is served.
-        inference: The graph; None if none is served.
-        exchange: What exchanges the language model; None if nothing does.
+        embeddings: The encoder's; None if none is served.
+        inference: The graph's; None if none is served.
+        exchange: What exchanges those that hold the posts; None if nothing does.
         settings: The server's settings.
         tracing: Where requests are traced to; None if they are not.
+        regions: The shared memory that tensors may lie in; None if they may not.
     """
 
     metrics: Metrics
     worker: Worker
     keys: Keys | None = None
-    chat: Post | None = None
-    embeddings: Embeddings | None = None
-    inference: Inference | None = None
+    chat: Post[Service] | None = None
+    embeddings: Post[SingleShot[ServedEncoder]] | None = None
+    inference: Post[SingleShot[ServedGraph]] | None = None
     exchange: Exchange | None = None
     settings: ServeSettings = field(default_factory=ServeSettings)
     tracing: Tracing | None = None
+    regions: Regions | None = None
 
     @property
     def models(self) -> tuple[Listed, ...]:
@@ -62,9 +67,15 @@ class Site:
         return tuple(self._models())
 
     @property
-    def shots(self) -> tuple[SingleShot, ...]:
-        """What answers in one run."""
-        return tuple(one.shot for one in (self.embeddings, self.inference) if one is not None)
+    def shots(self) -> tuple[SingleShot[Any], ...]:
+        """What answers new requests in one run."""
+        return tuple(post.current for post in (self.embeddings, self.inference) if post is not None)
+
+    def close_models(self) -> None:
+        """Give the memory of all models back, once the worker has ended."""
+        for post in (self.chat, self.embeddings, self.inference):
+            if post is not None:
+                post.close()
 
     def close(self) -> None:
         """Send what is left of traces, once the worker has ended."""
@@ -75,7 +86,5 @@ class Site:
         if self.chat is not None:
             service = self.chat.current
             yield Listed(service.names[0], service.model.created_s)
-        if self.embeddings is not None:
-            yield Listed(self.embeddings.model.name, self.embeddings.model.created_s)
-        if self.inference is not None:
-            yield Listed(self.inference.model.name, self.inference.model.created_s)
+        for shot in self.shots:
+            yield Listed(shot.names[0], shot.model.created_s)

@@ -14,6 +14,7 @@ from chipwise.serve.events import Failure
 from chipwise.serve.pipeline.job import Done, Job, Outcome, Place
 from chipwise.serve.pipeline.link import Link
 from chipwise.serve.pipeline.stage import Stage
+from chipwise.serve.workload import Workload
 
 # A stage that fails so many requests in a row is not just unlucky with one of them.
 _FAILURES_UNTIL_SICK = 3
@@ -71,6 +72,8 @@ class Pipeline:
         self._failures = [0] * len(self._stages)
         self.draining = False
         """Whether requests are no longer taken."""
+        self.broken: Exception | None = None
+        """Nothing ends it: what a stage raises reaches those that wait for it."""
 
     @property
     def healthy(self) -> bool:
@@ -81,6 +84,18 @@ class Pipeline:
     def n_live(self) -> int:
         """Requests on their way, those that wait included."""
         return len(self._live)
+
+    def workload(self) -> Workload:
+        """What there is to do; and of a process, whether it is up, and how often it was replaced."""
+        with self._lock:
+            waiting, live = len(self._waiting), len(self._live)
+        process = self.process
+        return Workload(
+            waiting=waiting,
+            running=live - waiting,
+            up=None if process is None else process.state == "up",
+            restarts=None if process is None else process.restarts,
+        )
 
     def start(self) -> None:
         """Start the threads."""
