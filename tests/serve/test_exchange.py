@@ -17,6 +17,7 @@ from chipwise.errors import BundleError, EngineError, InputError, UnavailableErr
 from chipwise.serve.open_model import ModelOpener
 from tests.serve.fakes import VOCAB
 from tests.serve.forms import Exchanging, Slow, exchanging, said, with_variant, write_form
+from tests.serve.shot_forms import write_graph
 
 
 def stream(url: str, prompt: str, max_tokens: int, begun: threading.Semaphore, **fields) -> tuple[str, set[str], str]:
@@ -232,13 +233,14 @@ def test_another_bundle_of_the_same_path(tmp_path: Path) -> None:
 
 def test_names_that_were_served_go_on_being_answered(tmp_path: Path) -> None:
     path, other = write_form(tmp_path / "a", name="one"), write_form(tmp_path / "b", 2, name="two")
-    with exchanging(path, names=["three"]) as server:
+    beside = write_graph(tmp_path / "graph", name="three", onnxruntime=True)
+    with exchanging(path, infer=beside) as server:
         assert server.ask(model="two").status_code == 404
         server.exchange.order(other).result(10)
         for asked in ("one", "two", None):
             answer = server.ask(**({} if asked is None else {"model": asked})).json()
             assert answer["model"] == "two"
-        assert [model["id"] for model in server.http.get("/v1/models").json()["data"]] == ["two"]
+        assert [model["id"] for model in server.http.get("/v1/models").json()["data"]] == ["two", "three"]
         assert server.ask(model="four").json()["error"]["code"] == "model_not_found"
         with pytest.raises(BundleError, match="another model is served as 'three'"):
             server.exchange.order(write_form(tmp_path / "c", 3, name="three")).result(10)

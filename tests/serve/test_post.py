@@ -138,3 +138,37 @@ def test_the_end_does_not_wait_for_what_was_taken() -> None:
     assert closed(first)
     leave.set()
     reader.join(5)
+
+
+def test_one_that_hangs_holds_nobody_up_and_is_closed_once_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("chipwise.serve.post._LAST_STEP_S", 0.02)
+    monkeypatch.setattr("chipwise.serve.post._LOOK_S", 0.01)
+    entered, leave, idle = threading.Event(), threading.Event(), list[int]()
+
+    def hang(history: object) -> int:
+        entered.set()
+        assert leave.wait(10)
+        return 120
+
+    model, left = null_model(next_token=hang), list[Service]()
+    first = make_service(model, ServeSettings(speculate=False), when_broken=lambda: pytest.fail("it broke"))
+    post = Post(first, farewell=left.append)
+    post.start()
+    request = Request("r", np.array([97, 10]), 1, SamplingParams(temperature=0.0), (), time.monotonic())
+    ticket = first.loop.submit(request, lambda event: None)
+    assert entered.wait(10)
+    first.loop.cancel(ticket)
+    # Its loop never says that it is idle: it hangs.
+    monkeypatch.setattr(first.loop, "drain", lambda when_idle: when_idle())
+    assert post.exchange(a_service())
+    post.drain(lambda: idle.append(1))
+    wait(lambda: idle == [1])
+    assert post.leaving == (first,), "it holds its memory"
+    assert not closed(first)
+    leave.set()
+    wait(lambda: post.leaving == ())
+    assert closed(first)
+    assert left == [first]
+    assert post.stop(5)
+    post.close()
+    assert left[1:] == [post.current]

@@ -188,7 +188,7 @@ def serve(
     """Serve the bundle at BUNDLE to OpenAI clients: a language model, an encoder or a graph.
 
     Every byte is checked and the self-test run first. Ctrl-C lets running requests finish; a second one quits at once.
-    After SIGHUP another bundle that lies there takes over without a pause.
+    After SIGHUP another bundle that lies there, or beside it, takes over without a pause.
     """
     _refuse_idle_timeout(engine_timeout, isolate)
     extra = 0 if slots == 1 else 1  # some runtimes hold one sequence only

@@ -53,6 +53,20 @@ def test_a_slow_stage_holds_the_others_back() -> None:
         assert [line.answers.next()[0] for _ in range(5)] == [0, 1, 2, 3, 5]
 
 
+def test_what_it_has_to_do() -> None:
+    only = Turnstile("only")
+    with Line(only) as line:
+        jobs = [line.submit(number) for number in range(3)]
+        assert only.entry() == [0]
+        assert (line.pipeline.workload().running, line.pipeline.workload().waiting) == (1, 2)
+        line.pipeline.cancel(jobs[2])
+        assert (line.pipeline.workload().running, line.pipeline.workload().waiting) == (1, 1)
+        only.allow(3)
+        assert [line.answers.next()[0] for _ in range(2)] == [0, 1]
+        assert (line.pipeline.workload().running, line.pipeline.workload().waiting) == (0, 0)
+        assert line.pipeline.broken is None
+
+
 @pytest.mark.parametrize("kind", ["fails", "breaks"])
 @pytest.mark.parametrize("at", [0, 1, 2])
 def test_an_error_in_a_stage_reaches_its_own_request_only(kind: str, at: int) -> None:

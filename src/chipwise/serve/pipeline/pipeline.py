@@ -86,16 +86,10 @@ class Pipeline:
         return len(self._live)
 
     def workload(self) -> Workload:
-        """What there is to do; and of a process, whether it is up, and how often it was replaced."""
+        """Requests that wait for the first stage, and those that are further."""
         with self._lock:
             waiting, live = len(self._waiting), len(self._live)
-        process = self.process
-        return Workload(
-            waiting=waiting,
-            running=live - waiting,
-            up=None if process is None else process.state == "up",
-            restarts=None if process is None else process.restarts,
-        )
+        return Workload(waiting=waiting, running=live - waiting)
 
     def start(self) -> None:
         """Start the threads."""
