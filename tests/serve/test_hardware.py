@@ -119,6 +119,31 @@ def test_a_machine_without_a_thermometer_is_not_slowed_down(monkeypatch: pytest.
         assert board.hardware.decision is not None
 
 
+@pytest.mark.parametrize(
+    ("board", "policy", "option"),
+    [
+        (None, PolicySettings(trip_c=60.0), "--trip"),
+        (None, PolicySettings(peak_w=8.0), "--peak-watts"),
+        ("sim:rk3576", PolicySettings(peak_w=8.0), "--peak-watts"),
+        ("sim:rk3576", PolicySettings(trip_c=60.0), None),
+        ("sim:orin-nano", PolicySettings(trip_c=60.0, peak_w=8.0), None),
+    ],
+)
+def test_a_limit_that_nothing_could_hold_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, board: str | None, policy: PolicySettings, option: str | None
+) -> None:
+    (tmp_path / "proc").mkdir()
+    monkeypatch.setattr("chipwise.serve.board_option._THIS_MACHINE", tmp_path)
+    settings = BoardSettings(board, policy)
+    if option is None:
+        with open_board(settings, 4) as opened:
+            assert opened.hardware.decision is not None
+    else:
+        with pytest.raises(InputError, match="tells no") as refused, open_board(settings, 4):
+            pass
+        assert refused.value.where == option
+
+
 def test_a_board_that_is_hot_at_the_start_takes_the_variant_before_it_turns_work_away(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -9,13 +9,14 @@ from functools import partial
 from pathlib import Path
 
 from chipwise.engine.session import Session
+from chipwise.errors import InputError
 from chipwise.serve.clock_cap import ClockCap, Write
 from chipwise.serve.hardware import Hardware
 from chipwise.serve.policy import Policy, PolicySettings
 from chipwise.serve.rehearsed_session import Rehearsal
 from chipwise.serve.rung import Variant, ladder
 from chipwise.sim import PREFIX, RealTime, VirtualBoard, VirtualFiles, load_spec
-from chipwise.telemetry import BoardFiles, BoardMeters, Tree, open_files
+from chipwise.telemetry import BoardFiles, BoardMeters, HardwareState, Tree, open_files
 
 _THIS_MACHINE = Path("/")
 _NO_TEMPERATURE = "this machine tells no temperature ({why}); --board / has the policy take the safe side"
@@ -66,7 +67,7 @@ def open_board(settings: BoardSettings, max_batch: int, variants: Sequence[Varia
         The board.
 
     Raises:
-        InputError: There is no such board, or its clock may not be set.
+        InputError: There is no such board, its clock may not be set, or it does not tell what a limit is set for.
     """
     with ExitStack() as stack:
         name = settings.board or str(_THIS_MACHINE)
@@ -97,12 +98,31 @@ def _hardware(
     tree = Tree(files)
     meters = BoardMeters(tree)
     cap = None if settings.clock_floor is None else ClockCap(tree, write)
-    temp = meters.read(0.0).temp_c
-    if settings.board is None and temp.value is None:
+    state = meters.read(0.0)
+    temp = state.temp_c
+    blind = settings.board is None and temp.value is None
+    _check_limits(name, settings.policy, state, blind=blind)
+    if blind:
         return Hardware(name, meters, None, why_no_policy=_NO_TEMPERATURE.format(why=temp.unknown), clock_cap=cap)
     ratios = cap.ratios(settings.clock_floor) if cap is not None and settings.clock_floor is not None else ()
     rungs = partial(ladder, max_batch, ratios)
     return Hardware(name, meters, Policy(rungs(variants), settings.policy), rungs=rungs, clock_cap=cap)
+
+
+def _check_limits(name: str, policy: PolicySettings, state: HardwareState, *, blind: bool) -> None:
+    """Check that the limits that were set can be held: whoever sets one relies on it."""
+    for option, value in (("--trip", policy.trip_c), ("--peak-watts", policy.peak_w)):
+        if blind and value is not None:
+            raise InputError(
+                f"this machine tells no temperature ({state.temp_c.unknown}), so nothing is decided here",
+                where=option,
+                remedy="leave it out, or name the board that is to be watched with --board",
+            )
+    # A sensor that fails now may come back; where there is none, none will.
+    if policy.peak_w is not None and state.power_w.value is None and not state.power_w.source:
+        raise InputError(
+            f"the board {name} tells no power ({state.power_w.unknown})", where="--peak-watts", remedy="leave it out"
+        )
 
 
 def _writer(root: Path) -> Write:
