@@ -4,7 +4,7 @@
 
 Serves each bundle A, in the server's process and with an engine in one of its own, and exchanges it for B and back
 under load, in phases that take turns with quiet ones of the same length: so whatever else the machine does meets both.
-Two pairs take six minutes at most. Writes results/exchange.json.
+Two pairs take some six minutes on a machine that does nothing else. Writes results/exchange.json.
 """
 
 from __future__ import annotations

@@ -163,7 +163,13 @@ class Bundle:
         )
 
     def open_fallback(
-        self, n_slots: int, max_context: int, *, threads: int | None = None, options: Mapping[str, Any] | None = None
+        self,
+        n_slots: int,
+        max_context: int,
+        *,
+        threads: int | None = None,
+        options: Mapping[str, Any] | None = None,
+        turn: Turn = nullcontext,
     ) -> Session:
         """Open the second engine, and run its self-test in the session that is returned.
 
@@ -172,6 +178,7 @@ class Bundle:
             max_context: Tokens a slot holds.
             threads: Threads of the engine; None leaves it to the bundle's options or the engine.
             options: Further settings of the engine, which go before the bundle's.
+            turn: What each step of the self-test runs in.
 
         Raises:
             BundleError: There is none, or its self-test failed.
@@ -190,7 +197,8 @@ class Bundle:
         }
         own = {} if threads is None else {"threads": threads}
         settings = {**fallback.engine.options, **own, **(options or {})}
-        return self._open(fallback.engine.name, graphs, settings, fallback.self_test, (n_slots, max_context))
+        sizes = (n_slots, max_context)
+        return self._open(fallback.engine.name, graphs, settings, fallback.self_test, sizes, turn=turn)
 
     def _open(
         self,

@@ -119,7 +119,7 @@ class ModelOpener:
                 fingerprint=fingerprint_of(form),
                 emulates=manifest.emulates,
                 reuses_prefixes=self._reuses(form, session, turn),
-                fallback=self._fallback_of(form, session),
+                fallback=self._fallback_of(form, session, turn),
                 process=session if isinstance(session, Restarts) else None,
                 tokenizer_id=words,
                 variant=variant,
@@ -142,13 +142,13 @@ class ModelOpener:
             kept = replace(kept, patience_s=_PATIENCE_BESIDE_FALLBACK_S, patience_factor=0.0)
         return kept
 
-    def _fallback_of(self, bundle: Bundle, session: Session) -> Session | None:
+    def _fallback_of(self, bundle: Bundle, session: Session, turn: Turn) -> Session | None:
         if self.fallback == "resident" and bundle.manifest.fallback is None:
             raise InputError("it has no fallback", where=str(bundle.path), remedy="build it with --fallback fp16")
         if self.fallback == "off" or bundle.manifest.fallback is None:
             return None
         late = LateSession(
-            lambda: bundle.open_fallback(session.n_slots, session.max_context, threads=self.threads),
+            lambda: bundle.open_fallback(session.n_slots, session.max_context, threads=self.threads, turn=turn),
             n_slots=session.n_slots,
             max_context=session.max_context,
             vocab_size=session.vocab_size,
