@@ -349,6 +349,28 @@ def test_retry_after_is_the_measured_time_of_an_answer() -> None:
     assert refused.value.retry_after_s == 13
 
 
+@pytest.mark.parametrize("running", list(Priority))
+@pytest.mark.parametrize("coming", list(Priority))
+@pytest.mark.parametrize("n_slots", [3, 4])
+def test_a_full_queue_turns_nobody_away_who_takes_the_place_of_a_less_urgent_one(
+    running: Priority, coming: Priority, n_slots: int
+) -> None:
+    plan = plan_of(n_slots, max_running=3, max_waiting=0)
+    for _ in range(3):
+        plan.submit(sequence(1, priority=running))
+        turn(plan)
+        turn(plan)
+    assert len(plan.running) == 3
+    taken = [sequence(1, priority=coming) for _ in range(3 if coming < running else 0)]
+    for one in taken:
+        plan.submit(one)
+    with pytest.raises(OverloadedError):
+        plan.submit(sequence(1, priority=coming))
+    for _ in 2 * taken:
+        turn(plan)
+    assert set(taken) <= set(plan.running)
+
+
 @pytest.mark.parametrize(
     ("priority", "limits", "retry_s"),
     [

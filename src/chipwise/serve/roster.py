@@ -54,12 +54,13 @@ class Roster:
         return most if _urgent(sequence) else self._max_ordinary(most)
 
     def free_places(self, sequence: Sequence, limits: Limits) -> int:
-        """How many more like this one could run now."""
-        free = self._most(limits) - len(self.pool.active)
+        """How many more like this one could run now: in empty places, and in those of the less urgent."""
+        priority, active = sequence.request.priority, self.pool.active
+        staying = [one for one in active if self._ageing.running_level(one) <= priority]
+        free = self._most(limits) - len(staying)
         if not _urgent(sequence):
-            ordinary = sum(not _urgent(one) for one in self.pool.active)
-            free = min(free, self.places(sequence, limits) - ordinary)
-        return max(0, min(free, self.pool.free + len(self.pool.parked)))
+            free = min(free, self.places(sequence, limits) - sum(not _urgent(one) for one in staying))
+        return max(0, min(free, self.pool.free + len(self.pool.parked) + len(active) - len(staying)))
 
     def arrange(self, now_s: float, limits: Limits) -> list[Move]:
         """Let those run who should; the moves this takes."""
