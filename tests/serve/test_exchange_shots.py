@@ -8,6 +8,7 @@ import shutil
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeoutError
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,10 @@ import pytest
 from chipwise.bundle import open_bundle
 from chipwise.engine import registry
 from chipwise.errors import BundleError, EngineError, RequestError, UnavailableError
+from chipwise.serve.http import infer as infer_module
+from chipwise.serve.http.infer import read_ask
 from chipwise.serve.open_model import ModelOpener
+from chipwise.serve.priority import Priority
 from tests.serve.forms import Exchanging, exchanging, said, write_form
 from tests.serve.shot_forms import ScalingEngine, vector, write_encoder, write_graph
 
@@ -125,6 +129,32 @@ def test_what_runs_and_waits_is_finished_by_the_former_one(tmp_path: Path, engin
         assert [first_of(one.result(20)) for one in old] == [2.0, 4.0, 6.0, 8.0, 10.0]
         server.wait(lambda: engine.opened[0].closed and server.metric("chipwise_leaving_models") == 0)
         assert server.metric('chipwise_jobs_total{kind="infer",outcome="done"}') == 6
+
+
+def test_a_request_that_is_being_read_goes_where_it_began(
+    tmp_path: Path, engine: ScalingEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, other = write_graph(tmp_path / "a", 2.0), write_graph(tmp_path / "b", 5.0, name="other", input="z")
+    entered, leave = threading.Event(), threading.Event()
+
+    def read_slowly(*given: Any) -> Any:
+        if given[0].name == "net":
+            entered.set()
+            assert leave.wait(20)
+        return read_ask(*given)
+
+    monkeypatch.setattr(infer_module, "read_ask", read_slowly)
+    with exchanging(path, opener=OPENER) as server, ThreadPoolExecutor(1) as pool:
+        former = server.site.inference.current
+        old = pool.submit(infer, server, 3.0)
+        assert entered.wait(10)
+        assert reload(server, other).json()["changed"] is True
+        assert first_of(infer(server, 3.0, name="z")) == 15.0
+        assert server.site.inference.leaving == (former,)
+        assert not former.pipeline.draining, "it still takes the request"
+        leave.set()
+        assert first_of(old.result(20)) == 6.0
+        server.wait(lambda: engine.opened[0].closed)
 
 
 def test_beside_a_language_model_the_bundles_kind_says_which_one_gives_way(
@@ -239,6 +269,31 @@ def test_all_folders_are_read_again(tmp_path: Path, engine: ScalingEngine) -> No
         told = reload(server, model="encoder").json()
         assert (told["model"], told["changed"], "models" in told) == ("encoder", True, False)
         assert is_of(embed(server), "hello", 3)
+
+
+@pytest.mark.parametrize("kind", ["graph", "encoder"])
+def test_a_model_is_not_opened_while_an_emergency_is_answered_and_its_tests_take_turns(
+    tmp_path: Path, engine: ScalingEngine, kind: str
+) -> None:
+    write = write_graph if kind == "graph" else write_encoder
+    path, other, chat = write(tmp_path / "a", 2), write(tmp_path / "b", 5), write_form(tmp_path / "c")
+    beside = {"infer" if kind == "graph" else "embeddings": path}
+    with exchanging(chat, opener=OPENER, **beside) as server:
+        turns = server.post._turns
+        turns.arrive(Priority.EMERGENCY)
+        done = server.exchange.order(other)
+        server.wait(lambda: server.exchange._spare is not None)
+        with pytest.raises(FutureTimeoutError):
+            done.result(0.1)
+        assert len(engine.opened) == 1
+        with turns.take(Priority.NORMAL):
+            turns.leave(Priority.EMERGENCY)
+            server.wait(lambda: len(engine.opened) == 2)
+            with pytest.raises(FutureTimeoutError):
+                done.result(0.1)
+            assert engine.opened[1].runs == 0
+        assert done.result(10).changed
+        assert engine.opened[1].runs > 0
 
 
 def test_tensors_in_shared_memory_across_an_exchange(tmp_path: Path, engine: ScalingEngine) -> None:

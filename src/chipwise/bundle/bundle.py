@@ -249,6 +249,7 @@ class Bundle:
         options: Mapping[str, Any] | None = None,
         self_test: bool = True,
         isolation: Isolation | None = None,
+        turn: Turn = nullcontext,
     ) -> GraphSession:
         """Open the graph of a bundle that holds no decoder, and run the self-test in the session that is returned.
 
@@ -257,6 +258,7 @@ class Bundle:
             options: Further settings of the engine, which go before the bundle's.
             self_test: Whether to compare a run with what the build recorded.
             isolation: How the engine's process is kept, and then each is tested as it starts; None runs it in this one.
+            turn: What each run of the self-test is in.
 
         Raises:
             BundleError: The bundle holds no plain graph, or the self-test failed.
@@ -273,7 +275,8 @@ class Bundle:
             if self_test and test is not None:
                 for shape in range(test.shapes):
                     inputs, outputs = (self.files[of_shape(role, shape)] for role in (TEST_INPUTS, TEST_OUTPUTS))
-                    run_graph_test(session, test, inputs, outputs, where=str(self.path))
+                    with turn():
+                        run_graph_test(session, test, inputs, outputs, where=str(self.path))
 
         if isolation is not None:
             return open_isolated_graph(spec.name, graph, options=settings, isolation=isolation, prove=prove)

@@ -151,7 +151,7 @@ def _encoder_seat(
     ) -> SingleShot[ServedEncoder]:
         isolation = isolation_of(bundle, opener.isolate, opener.isolation)
         spare.pause()
-        model = open_encoder(bundle, threads=opener.threads, isolation=isolation)
+        model = open_encoder(bundle, threads=opener.threads, isolation=isolation, turn=spare.turn)
         make = partial(make_encoder_shot, model, before.settings, before.metrics, before.clock, names)
         return _or_closed(model.session.close, make)
 
@@ -168,7 +168,7 @@ def _graph_seat(
     ) -> SingleShot[ServedGraph]:
         isolation = isolation_of(bundle, opener.isolate, opener.isolation)
         spare.pause()
-        model = open_served_graph(bundle, threads=opener.threads, isolation=isolation)
+        model = open_served_graph(bundle, threads=opener.threads, isolation=isolation, turn=spare.turn)
         make = partial(make_graph_shot, model, before.settings, before.metrics, before.clock, names)
         return _or_closed(model.session.close, make)
 

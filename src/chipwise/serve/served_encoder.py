@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 from chipwise.bundle import Bundle
 from chipwise.bundle.manifest import GRAPH
+from chipwise.bundle.self_test import Turn
 from chipwise.engine.graph_session import GraphSession
 from chipwise.engine.isolated import Isolation
 from chipwise.engine.text_encoder import TextEncoder, output_of
@@ -53,8 +55,16 @@ def holds_encoder(bundle: Bundle) -> bool:
     )
 
 
-def open_encoder(bundle: Bundle, *, threads: int | None = None, isolation: Isolation | None = None) -> ServedEncoder:
+def open_encoder(
+    bundle: Bundle, *, threads: int | None = None, isolation: Isolation | None = None, turn: Turn = nullcontext
+) -> ServedEncoder:
     """Open an encoder, and see by its self-test and by a padded text that it does what it should.
+
+    Args:
+        bundle: The bundle.
+        threads: Threads of the engine; None leaves it to the bundle or the engine.
+        isolation: How the engine's process is kept; None runs it in this one.
+        turn: What each run is in.
 
     Raises:
         BundleError: The bundle holds none, or the self-test failed.
@@ -69,12 +79,13 @@ def open_encoder(bundle: Bundle, *, threads: int | None = None, isolation: Isola
     config = bundle.manifest.model.config
     rows, tokens = (size if isinstance(size, int) else None for size in config["inputs"]["input_ids"])
     created = created_s(bundle)
-    session = bundle.open_graph(threads=threads, isolation=isolation)
+    session = bundle.open_graph(threads=threads, isolation=isolation, turn=turn)
     try:
         encoder = TextEncoder(session, where, rows=rows, tokens=tokens)
         some = tokenizer.encode_framed("a lamp")[:8]
-        encoder.refuse_padding(some)
-        width = int(encoder.encode([some]).shape[1])
+        with turn():
+            encoder.refuse_padding(some)
+            width = int(encoder.encode([some]).shape[1])
     except BaseException:
         session.close()
         raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -10,6 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from chipwise.bundle import Bundle
 from chipwise.bundle.manifest import GRAPH
+from chipwise.bundle.self_test import Turn
 from chipwise.engine.graph_session import DescribesInputs, GraphSession, TensorSpec
 from chipwise.engine.isolated import Isolation
 from chipwise.errors import BundleError
@@ -52,8 +54,16 @@ def holds_graph(bundle: Bundle) -> bool:
     return GRAPH in bundle.files
 
 
-def open_served_graph(bundle: Bundle, *, threads: int | None = None, isolation: Isolation | None = None) -> ServedGraph:
+def open_served_graph(
+    bundle: Bundle, *, threads: int | None = None, isolation: Isolation | None = None, turn: Turn = nullcontext
+) -> ServedGraph:
     """Open a graph and run its self-test.
+
+    Args:
+        bundle: The bundle.
+        threads: Threads of the engine; None leaves it to the bundle or the engine.
+        isolation: How the engine's process is kept; None runs it in this one.
+        turn: What each run of the self-test is in.
 
     Raises:
         BundleError: The bundle holds none, the self-test failed, or its settings for pictures or recordings are wrong.
@@ -63,7 +73,7 @@ def open_served_graph(bundle: Bundle, *, threads: int | None = None, isolation: 
     images, audio = _described(bundle, "images", ImageSettings), _described(bundle, "audio", AudioSettings)
     listed, created = _shapes(bundle), created_s(bundle)
     # From here on nothing is wrong with the bundle: what is open would stay so.
-    session = bundle.open_graph(threads=threads, isolation=isolation)
+    session = bundle.open_graph(threads=threads, isolation=isolation, turn=turn)
     if isinstance(session, DescribesInputs):
         specs = session.inputs
     else:
