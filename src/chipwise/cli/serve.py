@@ -89,7 +89,7 @@ def _traces_endpoint(_: click.Context, __: click.Parameter, value: str | None) -
     "--isolate/--no-isolate",
     default=None,
     help="Run each engine in a process of its own, which is replaced when it crashes or hangs.  "
-    "[default: on, without onnxruntime]",
+    "[default: on for every engine but onnxruntime]",
 )
 @click.option(
     "--engine-timeout",
