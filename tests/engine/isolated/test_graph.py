@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from chipwise.background import in_background, may_raise
 from chipwise.engine.graph_session import DescribesInputs, GraphSession, TensorSpec
 from chipwise.engine.isolated import IsolatedGraph, Isolation, open_isolated_graph
 from chipwise.errors import EngineDownError, EngineError, EngineLostError
@@ -142,6 +143,22 @@ def test_each_process_proves_itself(open_graph: OpenGraph) -> None:
 
     with pytest.raises(EngineError, match="the self-test failed"):
         open_graph(prove=refuse)
+
+
+@pytest.mark.skipif(not may_raise(), reason="this user may not raise priorities")
+def test_the_first_start_may_be_work_that_nobody_waits_for(open_graph: OpenGraph, tmp_path: Path) -> None:
+    told, usual = tmp_path / "told", os.getpriority(os.PRIO_PROCESS, 0)
+    with in_background():
+        graph = open_graph(told=str(told))
+    (pid,) = workers()
+    tasks = [int(entry.name) for entry in Path(f"/proc/{pid}/task").iterdir()]
+    assert len(tasks) > 1
+    assert {os.getpriority(os.PRIO_PROCESS, task) for task in tasks} == {usual}
+    with pytest.raises(EngineLostError):
+        graph.run(feed(SEGFAULT, 2, 3))
+    assert graph.run(feed(1, 2, 3))["y"][0, 0] == 2
+    first, second = map(int, told.read_text().split())
+    assert first > usual == second
 
 
 def test_an_engine_without_plain_graphs_says_so(open_graph: OpenGraph) -> None:

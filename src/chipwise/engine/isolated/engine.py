@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
-from itertools import chain, repeat
 from pathlib import Path
 from typing import Any, Final
 
-from chipwise.background import considerate, in_background, is_background
 from chipwise.engine.isolated.keeper import Keeper
 from chipwise.engine.isolated.process import EngineProcess
 from chipwise.engine.isolated.remote import Opening, RemoteSession
@@ -54,13 +51,9 @@ class IsolatedEngine:
             Opening(self.name, files, n_slots, max_context, options),
             StepLimit(self._isolation.step_timeout_s),
         )
-        # Those that come after the first are waited for.
-        waited_for = chain([not is_background()], repeat(True))
 
         def connect(process: EngineProcess, start_s: float) -> RemoteSession:
-            # The keeper's thread knows nothing of who asks.
-            with nullcontext() if next(waited_for) else in_background(), considerate(process.pid):
-                return RemoteSession(process, opening, limit, start_s)
+            return RemoteSession(process, opening, limit, start_s)
 
         keeper = Keeper(connect, self._isolation, self._prove)
         facts = keeper.facts

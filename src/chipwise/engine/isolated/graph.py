@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
-from itertools import chain, repeat
 from pathlib import Path
 from typing import Any, Final
 
 import numpy.typing as npt
 
-from chipwise.background import considerate, in_background, is_background
 from chipwise.engine.graph_session import Arrays, GraphSession, TensorSpec
 from chipwise.engine.isolated.keeper import Keeper
 from chipwise.engine.isolated.process import EngineProcess
@@ -115,13 +112,8 @@ def open_isolated_graph(
     """
     opening, limit = GraphOpening(engine, path, options), RunLimit(isolation.step_timeout_s)
 
-    # Those that come after the first are waited for.
-    waited_for = chain([not is_background()], repeat(True))
-
     def connect(process: EngineProcess, start_s: float) -> RemoteGraph:
-        # The keeper's thread knows nothing of who asks.
-        with nullcontext() if next(waited_for) else in_background(), considerate(process.pid):
-            return RemoteGraph(process, opening, limit, start_s)
+        return RemoteGraph(process, opening, limit, start_s)
 
     keeper = Keeper(connect, isolation, prove)
     try:

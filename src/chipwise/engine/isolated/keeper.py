@@ -5,9 +5,11 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Generic, Protocol, TypeVar
 
+from chipwise.background import considerate, in_background, is_background
 from chipwise.engine.isolated.backoff import Backoff
 from chipwise.engine.isolated.process import EngineProcess
 from chipwise.engine.isolated.settings import Isolation
@@ -59,6 +61,8 @@ class Keeper(Generic[R]):
         self, connect: Callable[[EngineProcess, float], R], isolation: Isolation, prove: Callable[[R], None]
     ) -> None:
         self._connect, self._isolation, self._prove = connect, isolation, prove
+        # Of who asks; the thread that starts processes would not know. Whatever comes after the first is waited for.
+        self._first_in_background = is_background()
         self._backoff = Backoff(isolation.backoff)
         self._changed = threading.Condition()
         self._process: EngineProcess | None = None
@@ -163,7 +167,8 @@ class Keeper(Generic[R]):
             if self._closing:
                 process.kill("it was closed")
         try:
-            remote = self._connect(process, self._start_s)
+            with self._considerate(process.pid):
+                remote = self._connect(process, self._start_s)
             self._require_same(remote.facts)
             self._prove(remote)
         except BaseException as e:
@@ -174,6 +179,14 @@ class Keeper(Generic[R]):
                 raise
             raise EngineError(f"the engine's start failed ({type(e).__name__}: {e})") from e
         return remote
+
+    @contextmanager
+    def _considerate(self, pid: int) -> Iterator[None]:
+        if self.facts is not None or not self._first_in_background:
+            yield
+            return
+        with in_background(), considerate(pid):
+            yield
 
     def _require_same(self, facts: Any) -> None:
         if self.facts not in (None, facts):

@@ -96,6 +96,14 @@ def refuse_if_broken(options):
         raise EngineError("the device does not answer", where="/dev/rknpu", remedy="see dmesg")
 
 
+def tell_niceness(options):
+    """Add it to a file, and leave a thread behind as engines do."""
+    if "told" in options:
+        with Path(options["told"]).open("a") as stream:
+            print(os.nice(0), file=stream)
+        threading.Thread(target=time.sleep, args=(3600,), daemon=True).start()
+
+
 class MisbehavingEngine(NullEngine):
     """Its options: ``broken``, a file whose being there keeps it from starting; ``step_s``; ``plain``.
 
@@ -107,16 +115,14 @@ class MisbehavingEngine(NullEngine):
     def open(self, files, *, n_slots, max_context, options):
         refuse_if_broken(options)
         step_s = options.get("step_s", 0.0)
-        if "told" in options:
-            with Path(options["told"]).open("a") as stream:
-                print(os.nice(0), file=stream)
-            threading.Thread(target=time.sleep, args=(3600,), daemon=True).start()
+        tell_niceness(options)
         null = NullOptions(vocab_size=260, prefill_s=step_s, decode_s=step_s, clock=WallClock(), next_token=next_token)
         session = MisbehavingSession(n_slots, max_context, null)
         return NoSavingSession(session) if options.get("plain") else session
 
     def open_graph(self, path, *, options):
         refuse_if_broken(options)
+        tell_niceness(options)
         return UndescribedGraph() if options.get("plain") else MisbehavingGraph()
 
 
