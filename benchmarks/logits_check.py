@@ -23,7 +23,7 @@ from benchmarks.machine import load_average, today
 from benchmarks.results import RESULTS, save
 from chipwise.bundle import open_bundle
 from chipwise.engine import Batch
-from chipwise.serve.logits_check import check_logits
+from chipwise.serve.faults.logits_check import check_logits
 from chipwise.target.host.machine import look
 
 STEPS, WARM_UP, THREADS = 1000, 20, 1

@@ -28,13 +28,13 @@ from benchmarks.machine import load_average, today
 from benchmarks.pipeline_results import PipelineResult, PipelineRound
 from benchmarks.results import RESULTS, save
 from chipwise.engine.onnxruntime.graph import OnnxGraphSession
-from chipwise.serve.events import Failure
 from chipwise.serve.inference.image import GivenImages
 from chipwise.serve.inference.image_settings import ImageSettings
 from chipwise.serve.inference.stages import Ask, inference_stages
 from chipwise.serve.pipeline.job import Outcome
 from chipwise.serve.pipeline.pipeline import Pipeline
 from chipwise.serve.pipeline.stage import Stage
+from chipwise.serve.request.events import Failure
 from chipwise.target.host.machine import look
 
 CAMERA = (1280, 960)

@@ -21,8 +21,8 @@ from benchmarks.machine import load_average, today
 from benchmarks.rehearsal_load import DAY_S, air_c
 from benchmarks.rehearsal_run import PLACES, Rehearsal, Tally, percentile
 from benchmarks.results import RESULTS, save
-from chipwise.serve.priority import Priority
-from chipwise.serve.rung import ladder
+from chipwise.serve.hardware.rung import ladder
+from chipwise.serve.request.priority import Priority
 from chipwise.target.host.machine import look
 
 BOARD = "rk3588"

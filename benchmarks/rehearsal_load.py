@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from chipwise.serve.priority import Priority
-from chipwise.serve.request import Request
-from chipwise.serve.sampling import SamplingParams
+from chipwise.serve.request.priority import Priority
+from chipwise.serve.request.request import Request
+from chipwise.serve.text.sampling import SamplingParams
 
 DAY_S = 86400.0
 GREEDY = SamplingParams(temperature=0.0)

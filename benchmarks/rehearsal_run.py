@@ -13,15 +13,15 @@ from benchmarks.rehearsal_load import air_c, arrivals
 from chipwise.engine.batch import Batch
 from chipwise.engine.null import NullOptions, NullSession
 from chipwise.errors import OverloadedError
-from chipwise.serve.clock_cap import ClockCap
-from chipwise.serve.hardware import Hardware
-from chipwise.serve.policy import Policy
-from chipwise.serve.priority import Priority
-from chipwise.serve.rehearsed_session import load_of
-from chipwise.serve.request import Request
-from chipwise.serve.rung import ladder
-from chipwise.serve.scheduler import Scheduler, SchedulerRules, Step
-from chipwise.serve.sequence import Sequence
+from chipwise.serve.hardware.clock_cap import ClockCap
+from chipwise.serve.hardware.hardware import Hardware
+from chipwise.serve.hardware.policy import Policy
+from chipwise.serve.hardware.rehearsed_session import load_of
+from chipwise.serve.hardware.rung import ladder
+from chipwise.serve.request.priority import Priority
+from chipwise.serve.request.request import Request
+from chipwise.serve.request.sequence import Sequence
+from chipwise.serve.schedule.scheduler import Scheduler, SchedulerRules, Step
 from chipwise.sim import Activity, VirtualBoard, VirtualFiles, load_spec
 from chipwise.telemetry import BoardMeters, Tree
 

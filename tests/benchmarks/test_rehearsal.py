@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.rehearsal import BUDGET_S, most_in_an_hour, rehearse
 from benchmarks.rehearsal_load import arrivals
-from chipwise.serve.priority import Priority
+from chipwise.serve.request.priority import Priority
 
 
 def test_load_comes_in_order_and_again_the_same() -> None:

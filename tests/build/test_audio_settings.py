@@ -13,7 +13,7 @@ from chipwise.build import BuildOptions, build
 from chipwise.build.audio_settings import read_audio_settings
 from chipwise.bundle import open_bundle
 from chipwise.errors import InputError
-from chipwise.serve.served_graph import open_served_graph
+from chipwise.serve.models.served_graph import open_served_graph
 
 INPUTS: dict[str, list[int | str]] = {"sound": ["batch", 160], "state": [2, 1, 128, 3]}
 SETTINGS = {"sound": {"sample_rate_hz": 16000, "normalize": "peak", "long": "crop"}}

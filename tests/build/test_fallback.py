@@ -13,7 +13,7 @@ from chipwise.bundle import open_bundle
 from chipwise.cli.main import main
 from chipwise.engine import Batch, StepOutput
 from chipwise.errors import BundleError, InputError
-from chipwise.serve.open_model import open_model
+from chipwise.serve.models.open_model import open_model
 from tests.serve.live import live
 
 OPEN_GATE = {"top1_agreement": 0.0, "kl_mean_nats": 100.0, "perplexity_ratio": 1e9, "self_check_candidate_nats": 100.0}

@@ -10,7 +10,7 @@ from chipwise.build import BuildOptions, build
 from chipwise.build.image_settings import read_image_settings
 from chipwise.bundle import open_bundle
 from chipwise.errors import InputError
-from chipwise.serve.served_graph import open_served_graph
+from chipwise.serve.models.served_graph import open_served_graph
 
 INPUTS: dict[str, list[int | str]] = {"image": ["batch", 3, 16, 16], "scale": [2]}
 SETTINGS = {"image": {"fit": "letterbox", "mean": [0.5], "std": [0.1, 0.2, 0.3]}}

@@ -26,8 +26,8 @@ from chipwise.engine.isolated import IsolatedSession, Isolation
 from chipwise.engine.isolated.backoff import BackoffRules
 from chipwise.engine.llamacpp.binding import load_binding
 from chipwise.model.importer import load_model
-from chipwise.serve.open_model import open_model
-from chipwise.serve.prefix_proof import reuses_exactly
+from chipwise.serve.models.open_model import open_model
+from chipwise.serve.models.prefix_proof import reuses_exactly
 from chipwise.target import load_target
 from tests.engine.llamacpp.conftest import load_fake
 from tests.engine.llamacpp.gguf_models import Kind, byte_gguf, home_agent_gguf

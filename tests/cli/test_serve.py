@@ -7,8 +7,8 @@ import pytest
 
 from chipwise.cli.serve import _say_ready
 from chipwise.engine.graph_session import TensorSpec
-from chipwise.serve.assembly import Served
-from chipwise.serve.rung import Variant
+from chipwise.serve.assembly.assembly import Served
+from chipwise.serve.hardware.rung import Variant
 from tests.serve.fakes import null_encoder, null_graph, null_model
 
 IMAGE = TensorSpec("image", (None, 3, 4, 6), np.dtype(np.float32))

@@ -25,7 +25,7 @@ DEVICE = ("serve", "bundle", "engine", "telemetry", "target", "report", "files",
 DEVICE_MODEL = ("tokenizer", "chat_template", "scheme", "config", "queries")
 HOST_ONLY = ("torch", "transformers", "onnx", "onnx_ir", "onnxscript", "onnxslim", "gguf", "safetensors", "ml_dtypes")
 # Imported only when they are asked for, by what says which extra is missing.
-OF_EXTRAS = {"chipwise.serve.otlp": "opentelemetry", "chipwise.serve.otlp_exporter": "opentelemetry"}
+OF_EXTRAS = {"chipwise.serve.observe.otlp": "opentelemetry", "chipwise.serve.observe.otlp_exporter": "opentelemetry"}
 CHIPWISE = Path(sys.executable).with_name("chipwise")
 
 

@@ -17,9 +17,9 @@ from chipwise.errors import EngineError
 from chipwise.model.chat_template import ChatTemplate
 from chipwise.model.tokenizer import SpecialTokens, Tokenizer
 from chipwise.serve.inference.image_settings import ImageSettings
-from chipwise.serve.served_encoder import ServedEncoder
-from chipwise.serve.served_graph import ServedGraph
-from chipwise.serve.served_model import ServedModel
+from chipwise.serve.models.served_encoder import ServedEncoder
+from chipwise.serve.models.served_graph import ServedGraph
+from chipwise.serve.models.served_model import ServedModel
 
 BOS, EOS = 256, 257
 VOCAB = 260  # two ids have no token, as in models whose embedding is padded

@@ -16,21 +16,21 @@ from chipwise.bundle.variants import add_variant
 from chipwise.engine.null import NullOptions, NullSession
 from chipwise.engine.session import Session
 from chipwise.report import Verdict
-from chipwise.serve.assembly import make_site, open_single_shots
-from chipwise.serve.exchange import Exchange
-from chipwise.serve.hardware import Hardware
-from chipwise.serve.http.app import create_app
+from chipwise.serve.api.app import create_app
+from chipwise.serve.api.site import Site
+from chipwise.serve.assembly.assembly import make_site, open_single_shots
+from chipwise.serve.assembly.make_exchange import chat_seat, make_exchange, seats_of
+from chipwise.serve.connection.http_server import HttpServer
+from chipwise.serve.connection.listener import bind, listen, url_of
+from chipwise.serve.exchange.exchange import Exchange
+from chipwise.serve.exchange.post import Post
+from chipwise.serve.exchange.service import Service
+from chipwise.serve.hardware.hardware import Hardware
 from chipwise.serve.http.keys import Keys
-from chipwise.serve.http.service import Service
-from chipwise.serve.http.site import Site
-from chipwise.serve.http_server import HttpServer
-from chipwise.serve.listener import bind, listen, url_of
-from chipwise.serve.make_exchange import chat_seat, make_exchange, seats_of
-from chipwise.serve.open_model import ModelOpener
-from chipwise.serve.post import Post
-from chipwise.serve.served_graph import holds_graph
+from chipwise.serve.models.open_model import ModelOpener
+from chipwise.serve.models.served_graph import holds_graph
 from chipwise.serve.settings import ServeSettings
-from chipwise.serve.turns import Turns
+from chipwise.serve.turns.turns import Turns
 from tests.serve.fakes import VOCAB, alone, byte_tokenizer, text_of
 from tests.serve.live import LetGo
 

@@ -13,23 +13,23 @@ from dataclasses import dataclass
 import httpx
 
 from chipwise.engine.null import NullSession
-from chipwise.serve.assembly import Served, make_site
-from chipwise.serve.crowd import Crowd
-from chipwise.serve.hardware import Hardware
-from chipwise.serve.hardware_metrics import HardwareCollector
-from chipwise.serve.http.app import create_app
+from chipwise.serve.api.app import create_app
+from chipwise.serve.api.site import Site
+from chipwise.serve.assembly.assembly import Served, make_site
+from chipwise.serve.connection.crowd import Crowd
+from chipwise.serve.connection.http_server import HttpServer
+from chipwise.serve.connection.listener import bind, listen, url_of
+from chipwise.serve.exchange.make_service import keep_prompts, make_service
+from chipwise.serve.exchange.post import Post
+from chipwise.serve.exchange.service import Service
+from chipwise.serve.hardware.hardware import Hardware
+from chipwise.serve.hardware.hardware_metrics import HardwareCollector
 from chipwise.serve.http.keys import Keys
-from chipwise.serve.http.service import Service
-from chipwise.serve.http.site import Site
-from chipwise.serve.http_server import HttpServer
-from chipwise.serve.listener import bind, listen, url_of
-from chipwise.serve.make_service import keep_prompts, make_service
-from chipwise.serve.post import Post
-from chipwise.serve.served_encoder import ServedEncoder
-from chipwise.serve.served_graph import ServedGraph
-from chipwise.serve.served_model import ServedModel
+from chipwise.serve.models.served_encoder import ServedEncoder
+from chipwise.serve.models.served_graph import ServedGraph
+from chipwise.serve.models.served_model import ServedModel
+from chipwise.serve.observe.workload import WorkloadCollector
 from chipwise.serve.settings import ServeSettings
-from chipwise.serve.workload import WorkloadCollector
 
 
 class LetGo(HttpServer):

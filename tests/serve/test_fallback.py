@@ -14,18 +14,18 @@ from hypothesis import strategies as st
 from chipwise.engine import Batch
 from chipwise.engine.null import NullOptions, NullSession, VirtualClock
 from chipwise.errors import BundleError, EngineError
-from chipwise.serve.breaker import Breaker, BreakerRules
-from chipwise.serve.events import Event, Failure, Finish, Piece
-from chipwise.serve.grammar import Grammar, Grammars
-from chipwise.serve.late_session import LateSession
-from chipwise.serve.metrics import Metrics
-from chipwise.serve.request import Request
-from chipwise.serve.rescue import Rescue
-from chipwise.serve.runner import Runner
-from chipwise.serve.sampling import SamplingParams
-from chipwise.serve.scheduler import Scheduler
-from chipwise.serve.ticket import Ticket
-from chipwise.serve.vocabulary import Vocabulary
+from chipwise.serve.faults.breaker import Breaker, BreakerRules
+from chipwise.serve.loop.rescue import Rescue
+from chipwise.serve.loop.runner import Runner
+from chipwise.serve.loop.ticket import Ticket
+from chipwise.serve.models.late_session import LateSession
+from chipwise.serve.observe.metrics import Metrics
+from chipwise.serve.request.events import Event, Failure, Finish, Piece
+from chipwise.serve.request.request import Request
+from chipwise.serve.schedule.scheduler import Scheduler
+from chipwise.serve.text.grammar import Grammar, Grammars
+from chipwise.serve.text.sampling import SamplingParams
+from chipwise.serve.text.vocabulary import Vocabulary
 from tests.serve.fakes import EOS, VOCAB, alone, byte_tokenizer, null_model, text_of
 from tests.serve.live import live
 

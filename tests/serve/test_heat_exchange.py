@@ -14,17 +14,17 @@ from chipwise.bundle import open_bundle
 from chipwise.engine.batch import Batch, StepOutput
 from chipwise.engine.session import Session
 from chipwise.errors import OverloadedError
-from chipwise.serve.events import Event, Finish, Piece
-from chipwise.serve.hardware import Hardware
-from chipwise.serve.make_exchange import chat_seat, make_exchange
-from chipwise.serve.open_model import ModelOpener
-from chipwise.serve.policy import Policy
-from chipwise.serve.priority import Priority
-from chipwise.serve.rehearsed_session import load_of
-from chipwise.serve.request import Request
-from chipwise.serve.rung import ladder
-from chipwise.serve.sampling import SamplingParams
+from chipwise.serve.assembly.make_exchange import chat_seat, make_exchange
+from chipwise.serve.hardware.hardware import Hardware
+from chipwise.serve.hardware.policy import Policy
+from chipwise.serve.hardware.rehearsed_session import load_of
+from chipwise.serve.hardware.rung import ladder
+from chipwise.serve.models.open_model import ModelOpener
+from chipwise.serve.request.events import Event, Finish, Piece
+from chipwise.serve.request.priority import Priority
+from chipwise.serve.request.request import Request
 from chipwise.serve.settings import ServeSettings
+from chipwise.serve.text.sampling import SamplingParams
 from chipwise.sim import Activity, VirtualBoard, VirtualFiles, load_spec
 from chipwise.telemetry import BoardMeters, Tree
 from tests.serve.forms import said, with_variant, write_form

@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from chipwise.engine.isolated import IsolatedEngine, Isolation
-from chipwise.serve.served_model import ServedModel
+from chipwise.serve.models.served_model import ServedModel
 from tests.engine.isolated.conftest import EAGER, workers
 from tests.engine.isolated.fake_site.misbehaving import SEGFAULT, next_token
 from tests.serve.fakes import alone, byte_tokenizer, text_of

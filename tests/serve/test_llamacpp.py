@@ -12,18 +12,18 @@ import pytest
 from chipwise.engine.batch import Batch
 from chipwise.engine.llamacpp.session import LlamaCppSession
 from chipwise.engine.null import NullOptions, NullSession
-from chipwise.serve.chunks import ChunkRule
-from chipwise.serve.events import Event, Failure, Finish, Piece
-from chipwise.serve.metrics import Metrics
-from chipwise.serve.prefix_proof import reuses_exactly
-from chipwise.serve.priority import Priority
-from chipwise.serve.request import Request
-from chipwise.serve.runner import Runner
-from chipwise.serve.sampling import SamplingParams
-from chipwise.serve.scheduler import Scheduler, SchedulerRules
-from chipwise.serve.scrub import scrub
-from chipwise.serve.speculation.speculation import make_speculation
-from chipwise.serve.vocabulary import Vocabulary
+from chipwise.serve.faults.scrub import scrub
+from chipwise.serve.loop.runner import Runner
+from chipwise.serve.models.prefix_proof import reuses_exactly
+from chipwise.serve.observe.metrics import Metrics
+from chipwise.serve.request.events import Event, Failure, Finish, Piece
+from chipwise.serve.request.priority import Priority
+from chipwise.serve.request.request import Request
+from chipwise.serve.schedule.chunks import ChunkRule
+from chipwise.serve.schedule.scheduler import Scheduler, SchedulerRules
+from chipwise.serve.schedule.speculation import make_speculation
+from chipwise.serve.text.sampling import SamplingParams
+from chipwise.serve.text.vocabulary import Vocabulary
 from tests.engine.llamacpp.conftest import OpenFake, fake, open_fake
 from tests.serve.fakes import null_model
 

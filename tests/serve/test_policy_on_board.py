@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chipwise.serve.policy import Decision, Policy, PolicySettings
-from chipwise.serve.priority import Priority
-from chipwise.serve.rung import Rung, ladder
+from chipwise.serve.hardware.policy import Decision, Policy, PolicySettings
+from chipwise.serve.hardware.rung import Rung, ladder
+from chipwise.serve.request.priority import Priority
 from chipwise.sim import Activity, VirtualBoard, VirtualFiles, load_spec
 from chipwise.telemetry import BoardMeters, Tree
 from chipwise.telemetry.files import BoardFiles

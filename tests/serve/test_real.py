@@ -23,7 +23,7 @@ import pytest
 from chipwise.cli.main import main
 from chipwise.engine import Batch
 from chipwise.engine.onnxruntime.fused import FusedSession
-from chipwise.serve.open_model import open_model
+from chipwise.serve.models.open_model import open_model
 from tests.serve.live import Live, live
 
 pytestmark = pytest.mark.slow

@@ -16,7 +16,7 @@ import pytest
 
 from chipwise.bundle import open_bundle
 from chipwise.cli.main import main
-from chipwise.serve.served_encoder import ServedEncoder, open_encoder
+from chipwise.serve.models.served_encoder import ServedEncoder, open_encoder
 from tests.model.encoder.conftest import minilm
 from tests.serve.live import Live, live
 from tests.serve.test_server import write_bundle

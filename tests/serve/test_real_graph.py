@@ -11,7 +11,7 @@ import pytest
 from chipwise.bundle import open_bundle
 from chipwise.cli.main import main
 from chipwise.engine.isolated import IsolatedGraph
-from chipwise.serve.assembly import open_single_shots
+from chipwise.serve.assembly.assembly import open_single_shots
 from tests.build.models import write_images, write_net
 from tests.serve.live import Live, live
 

@@ -24,9 +24,9 @@ from chipwise.engine.null import NullOptions, NullSession
 from chipwise.sim import Activity, FolderBoard, VirtualBoard, load_spec
 from tests.engine.isolated.conftest import workers
 from tests.engine.isolated.fake_site.misbehaving import HANG, SEGFAULT, next_token
+from tests.serve.exchange.test_exchange import stream
 from tests.serve.forms import said, write_form
 from tests.serve.shot_forms import vector, write_encoder, write_graph
-from tests.serve.test_exchange import stream
 from tests.serve.test_server import Command, command
 
 # Each starts a process of its own.

@@ -11,15 +11,15 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from chipwise.engine.null import NullOptions, NullSession
 from chipwise.errors import OverloadedError
-from chipwise.serve.ageing import Ageing
-from chipwise.serve.chunks import ChunkRule
-from chipwise.serve.limits import Limits
-from chipwise.serve.priority import Priority
-from chipwise.serve.scheduler import NO_LIMITS, Scheduler, SchedulerRules, Step
-from chipwise.serve.sequence import Sequence
-from chipwise.serve.slots import Move
+from chipwise.serve.kv.slots import Move
+from chipwise.serve.request.limits import Limits
+from chipwise.serve.request.priority import Priority
+from chipwise.serve.request.sequence import Sequence
+from chipwise.serve.schedule.ageing import Ageing
+from chipwise.serve.schedule.chunks import ChunkRule
+from chipwise.serve.schedule.scheduler import NO_LIMITS, Scheduler, SchedulerRules, Step
 from tests.serve.fakes import VOCAB, alone
-from tests.serve.test_scheduler import sequence
+from tests.serve.schedule.test_scheduler import sequence
 
 N_SLOTS, MAX_RUNNING, MAX_WAITING = 4, 3, 3
 STEP_TOKENS = 6

@@ -19,8 +19,8 @@ from chipwise.bundle import BundleWriter, EngineSpec, Manifest, ModelInfo, recor
 from chipwise.cli.main import main
 from chipwise.engine.null import NullOptions, NullSession
 from chipwise.errors import BundleError, InputError
-from chipwise.serve.listener import bind, listen
-from chipwise.serve.open_model import open_model
+from chipwise.serve.connection.listener import bind, listen
+from chipwise.serve.models.open_model import open_model
 from tests.engine.rknn.test_self_test import write_graph_bundle
 from tests.serve.fakes import TEMPLATE, VOCAB, alone, byte_tokenizer, text_of
 
@@ -140,7 +140,7 @@ def test_second_signal_ends_at_once(bundle: Path) -> None:
 LATE = """
 import sys
 from chipwise.cli.main import main
-from chipwise.serve.http_server import HttpServer
+from chipwise.serve.connection.http_server import HttpServer
 startup, known = HttpServer.startup, set()
 async def note(self, sockets=None):
     await startup(self, sockets)

@@ -7,10 +7,10 @@ import random
 import numpy as np
 import pytest
 
-from chipwise.serve.events import Finish
-from chipwise.serve.priority import Priority
-from chipwise.serve.ticket import Ticket
-from tests.serve.test_runner import Bench
+from chipwise.serve.loop.ticket import Ticket
+from chipwise.serve.request.events import Finish
+from chipwise.serve.request.priority import Priority
+from tests.serve.loop.test_runner import Bench
 
 PREFILL_S, DECODE_S = 0.002, 0.005
 URGENT_TOKENS, URGENT_ANSWER = 64, 16

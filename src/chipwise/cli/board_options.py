@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 import click
 
 from chipwise.errors import InputError
-from chipwise.serve.board_option import BoardSettings
-from chipwise.serve.policy import PolicySettings
+from chipwise.serve.hardware.board_option import BoardSettings
+from chipwise.serve.hardware.policy import PolicySettings
 from chipwise.sim import PREFIX, board_names
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])

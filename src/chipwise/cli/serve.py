@@ -16,16 +16,16 @@ from chipwise.cli.board_options import board_options, board_settings
 from chipwise.cli.numbers import CONTEXT, LONGEST_S, SLOTS, THREADS
 from chipwise.engine.isolated import Isolation
 from chipwise.errors import InputError
-from chipwise.serve.assembly import Served
-from chipwise.serve.hardware import Hardware
+from chipwise.serve.assembly.assembly import Served
+from chipwise.serve.hardware.hardware import Hardware
 from chipwise.serve.http.keys import read_keys
-from chipwise.serve.open_model import FallbackMode, ModelOpener
-from chipwise.serve.served_graph import ServedGraph
-from chipwise.serve.served_model import ServedModel
+from chipwise.serve.models.open_model import FallbackMode, ModelOpener
+from chipwise.serve.models.served_graph import ServedGraph
+from chipwise.serve.models.served_model import ServedModel
+from chipwise.serve.observe.tracing import require_opentelemetry, traces_url
 from chipwise.serve.server import Announcer
 from chipwise.serve.server import serve as run
 from chipwise.serve.settings import ServeSettings
-from chipwise.serve.tracing import require_opentelemetry, traces_url
 
 _DEFAULT = ServeSettings()
 # They mean nothing to an encoder or a graph alone.

@@ -12,23 +12,23 @@ from pathlib import Path
 from chipwise.bundle import Bundle, open_bundle
 from chipwise.engine.restarts import HasProcess
 from chipwise.errors import EngineError, InputError
-from chipwise.serve.allocator import give_back_large_blocks
-from chipwise.serve.assembly import Served, make_site, open_single_shots
-from chipwise.serve.board_option import BoardSettings, open_board
-from chipwise.serve.early_hang_ups import EarlyHangUps, early_hang_ups
-from chipwise.serve.hardware import Hardware
-from chipwise.serve.http.app import create_app
+from chipwise.serve.api.app import create_app
+from chipwise.serve.assembly.assembly import Served, make_site, open_single_shots
+from chipwise.serve.assembly.make_exchange import chat_seat, make_exchange, seats_of
+from chipwise.serve.connection.http_server import HttpServer
+from chipwise.serve.connection.listener import bind, listen, url_of
+from chipwise.serve.exchange.early_hang_ups import EarlyHangUps, early_hang_ups
+from chipwise.serve.hardware.board_option import BoardSettings, open_board
+from chipwise.serve.hardware.hardware import Hardware
+from chipwise.serve.hardware.rung import variants_of
 from chipwise.serve.http.keys import Keys
-from chipwise.serve.http_server import HttpServer
-from chipwise.serve.isolation_rule import isolation_of
-from chipwise.serve.kept_prompts import make_folder
-from chipwise.serve.listener import bind, listen, url_of
-from chipwise.serve.make_exchange import chat_seat, make_exchange, seats_of
-from chipwise.serve.open_model import ModelOpener
-from chipwise.serve.rung import variants_of
-from chipwise.serve.served_graph import holds_graph
+from chipwise.serve.kv.kept_prompts import make_folder
+from chipwise.serve.models.allocator import give_back_large_blocks
+from chipwise.serve.models.isolation_rule import isolation_of
+from chipwise.serve.models.open_model import ModelOpener
+from chipwise.serve.models.served_graph import holds_graph
 from chipwise.serve.settings import ServeSettings
-from chipwise.serve.turns import Turns
+from chipwise.serve.turns.turns import Turns
 
 # How long a step may still run when the server has ended; its session is then left to the end of the process.
 _LAST_STEP_S = 5.0

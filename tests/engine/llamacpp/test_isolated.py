@@ -11,7 +11,7 @@ import pytest
 
 from chipwise.engine.isolated import IsolatedEngine, IsolatedSession, Isolation
 from chipwise.errors import DependencyError
-from chipwise.serve.served_model import ServedModel
+from chipwise.serve.models.served_model import ServedModel
 from tests.engine.isolated.conftest import EAGER, workers
 from tests.engine.llamacpp.conftest import SITE, fake_gguf
 from tests.serve.fakes import byte_tokenizer

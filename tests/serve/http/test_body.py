@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from chipwise.engine.graph_session import TensorSpec
+from chipwise.serve.api import chat as chat_module
 from chipwise.serve.http import body as body_module
-from chipwise.serve.http import chat as chat_module
 from tests.serve.fakes import null_encoder, null_graph, null_model, says
 from tests.serve.live import Live, live
 

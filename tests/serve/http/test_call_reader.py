@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chipwise.serve.call_form import HERMES, PLAIN, CallForm
 from chipwise.serve.http.call_reader import Call, CallReader
+from chipwise.serve.text.call_form import HERMES, PLAIN, CallForm
 
 
 def read(form: CallForm, pieces: list[str]) -> tuple[str, list[tuple[str, dict]]]:

@@ -14,7 +14,7 @@ import pytest
 from chipwise.engine.graph_session import TensorSpec
 from chipwise.serve.inference import audio
 from chipwise.serve.inference.audio_settings import AudioSettings
-from chipwise.serve.served_graph import ServedGraph
+from chipwise.serve.models.served_graph import ServedGraph
 from tests.serve.fakes import null_graph
 from tests.serve.live import Live, live
 

@@ -9,7 +9,7 @@ import pytest
 from chipwise.errors import InputError
 from chipwise.files import sha256_bytes
 from chipwise.serve.http.keys import Client, Keys, read_keys
-from chipwise.serve.priority import Priority
+from chipwise.serve.request.priority import Priority
 from tests.serve.fakes import null_model, says
 from tests.serve.live import live
 

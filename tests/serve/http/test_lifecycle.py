@@ -223,7 +223,7 @@ def test_grace_time_ends_what_still_runs() -> None:
 def test_who_still_sends_when_the_server_ends_is_told(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("chipwise.serve.http_server._READ_S", 0.2)
+    monkeypatch.setattr("chipwise.serve.connection.http_server._READ_S", 0.2)
     with live(slow()) as server, socket.create_connection(server.http.base_url.netloc.decode().split(":")) as client:
         client.settimeout(10)
         client.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 5000\r\n\r\n{")
@@ -257,7 +257,7 @@ def test_bug_in_the_loop_is_an_error_for_all_and_ends_the_server(caplog: pytest.
 
 
 def test_an_idle_server_ends_as_soon_as_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("chipwise.serve.http_server._DATE_S", 60.0)
+    monkeypatch.setattr("chipwise.serve.connection.http_server._DATE_S", 60.0)
     with live(null_model()) as server:
         server.server.leave()
         server.thread.join(10)
@@ -266,7 +266,7 @@ def test_an_idle_server_ends_as_soon_as_it_is_told(monkeypatch: pytest.MonkeyPat
 
 def test_the_date_of_responses_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     days = itertools.count(1)
-    monkeypatch.setattr("chipwise.serve.http_server._DATE_S", 0.01)
+    monkeypatch.setattr("chipwise.serve.connection.http_server._DATE_S", 0.01)
     monkeypatch.setattr("uvicorn.server.formatdate", lambda *_, **__: f"day {next(days)}")
     with live(null_model()) as server:
         first = server.http.get("/health").headers["date"]

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.report import browser as browsers
+from tests.serve.api.test_live_page import ASKED, hot_board
 from tests.serve.fakes import null_model, says
-from tests.serve.http.test_live_page import ASKED, hot_board
 from tests.serve.live import live
 
 

@@ -287,7 +287,7 @@ def test_server_still_works_after_all_that(server: Live) -> None:
 
 def test_memory_that_a_long_text_was_read_in_is_given_back(server: Live, monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[int] = []
-    monkeypatch.setattr("chipwise.serve.http.service.give_back_what_is_free", lambda: given.append(1))
+    monkeypatch.setattr("chipwise.serve.exchange.service.give_back_what_is_free", lambda: given.append(1))
     for chars, times in ((100, 0), (10_000, 1)):
         body = {"messages": [{"role": "user", "content": "x" * chars}]}
         assert server.http.post(CHAT, json=body).json()["error"]["code"] == "context_length_exceeded"

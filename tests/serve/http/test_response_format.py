@@ -12,7 +12,7 @@ import openai
 import pytest
 from pydantic import BaseModel
 
-from chipwise.serve.grammar import Grammar, Grammars
+from chipwise.serve.text.grammar import Grammar, Grammars
 from tests.serve.fakes import null_model, says
 from tests.serve.live import Live, live
 

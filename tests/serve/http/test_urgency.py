@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from chipwise.engine.null import WallClock
-from chipwise.serve.priority import Priority
+from chipwise.serve.request.priority import Priority
 from tests.serve.fakes import null_model, says
 from tests.serve.http.test_lifecycle import Background, endless, slow
 from tests.serve.live import Live, live

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from chipwise.engine.restarts import EngineState
 from chipwise.errors import EngineDownError, EngineError, OverloadedError, RequestError, UnavailableError
-from chipwise.serve.events import Failure
 from chipwise.serve.pipeline.job import Done
+from chipwise.serve.request.events import Failure
 from tests.serve.pipeline.turnstile import TIMEOUT_S, Line, Turnstile
 
 

@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 
 from chipwise.engine.null import NullOptions, NullSession
 from chipwise.model.tokenizer import SpecialTokens, Tokenizer, load_fast_tokenizer
-from chipwise.serve.grammar import Grammars
+from chipwise.serve.schedule.speculation import make_speculation
 from chipwise.serve.speculation.acceptance import Acceptance
 from chipwise.serve.speculation.drafter import Drafter
 from chipwise.serve.speculation.forced_text import ForcedText
-from chipwise.serve.speculation.speculation import make_speculation
-from chipwise.serve.vocabulary import Vocabulary
+from chipwise.serve.text.grammar import Grammars
+from chipwise.serve.text.vocabulary import Vocabulary
 from tests.serve.speculation.wild import WildBench
-from tests.serve.test_grammar import SCALARS, _nested
+from tests.serve.text.test_grammar import SCALARS, _nested
 
 END = 2
 COMMAND = {

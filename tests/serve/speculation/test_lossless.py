@@ -15,10 +15,10 @@ from chipwise.engine import Session
 from chipwise.engine.null import NullSession, VirtualClock
 from chipwise.engine.onnxruntime import OnnxRuntimeEngine
 from chipwise.engine.session import draft_limits
-from chipwise.serve.events import Failure, Finish
-from chipwise.serve.priority import Priority
-from chipwise.serve.ring import Ring
-from chipwise.serve.sampling import SamplingParams
+from chipwise.serve.request.events import Failure, Finish
+from chipwise.serve.request.priority import Priority
+from chipwise.serve.request.ring import Ring
+from chipwise.serve.text.sampling import SamplingParams
 from tests.model.decoder.random_models import VOCAB as TINY_VOCAB
 from tests.model.decoder.random_models import write_folder
 from tests.model.decoder.sessions import CONTEXT, fused_file

@@ -11,20 +11,20 @@ import numpy as np
 from chipwise.engine import Session
 from chipwise.engine.null import NullOptions, NullSession, VirtualClock
 from chipwise.engine.session import draft_limits
-from chipwise.serve.chunks import ChunkRule
-from chipwise.serve.events import Event, Failure, Finish, Piece
-from chipwise.serve.metrics import Metrics
-from chipwise.serve.request import Request
-from chipwise.serve.runner import Runner
-from chipwise.serve.sampling import SamplingParams
-from chipwise.serve.scheduler import Scheduler, SchedulerRules
-from chipwise.serve.served_model import ServedModel
+from chipwise.serve.loop.runner import Runner
+from chipwise.serve.loop.ticket import Ticket
+from chipwise.serve.models.served_model import ServedModel
+from chipwise.serve.observe.metrics import Metrics
+from chipwise.serve.observe.workload import WorkloadCollector
+from chipwise.serve.request.events import Event, Failure, Finish, Piece
+from chipwise.serve.request.request import Request
+from chipwise.serve.schedule.chunks import ChunkRule
+from chipwise.serve.schedule.scheduler import Scheduler, SchedulerRules
+from chipwise.serve.schedule.speculation import Speculation
+from chipwise.serve.schedule.step_cost import StepCost
 from chipwise.serve.speculation.draft import NO_DRAFT, Draft
-from chipwise.serve.speculation.speculation import Speculation
-from chipwise.serve.step_cost import StepCost
-from chipwise.serve.ticket import Ticket
-from chipwise.serve.vocabulary import Vocabulary
-from chipwise.serve.workload import WorkloadCollector
+from chipwise.serve.text.sampling import SamplingParams
+from chipwise.serve.text.vocabulary import Vocabulary
 from tests.serve.fakes import VOCAB, byte_tokenizer
 from tests.serve.fragile import FragileSession
 

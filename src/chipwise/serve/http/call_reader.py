@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 from uuid import uuid4
 
-from chipwise.serve.call_form import CallForm
+from chipwise.serve.text.call_form import CallForm
 
 _DECODER = json.JSONDecoder()
 

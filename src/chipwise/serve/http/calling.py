@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from chipwise.serve.call_form import CallForm
-from chipwise.serve.call_grammar import calls_only, calls_or_json, calls_or_text
-from chipwise.serve.grammar import Grammar, Grammars
 from chipwise.serve.http.call_reader import CallReader
 from chipwise.serve.http.tools import Named, Tool
+from chipwise.serve.text.call_form import CallForm
+from chipwise.serve.text.call_grammar import calls_only, calls_or_json, calls_or_text
+from chipwise.serve.text.grammar import Grammar, Grammars
 
 _ANY_OBJECT: Mapping[str, Any] = {"type": "object"}
 

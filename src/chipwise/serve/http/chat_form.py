@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
-from chipwise.serve.events import Finish, Piece
 from chipwise.serve.http import sse
 from chipwise.serve.http.call_reader import Call, CallReader
 from chipwise.serve.http.form import Frame, finite
-from chipwise.serve.sampling import TokenLogprobs
-from chipwise.serve.vocabulary import Vocabulary
+from chipwise.serve.request.events import Finish, Piece
+from chipwise.serve.text.sampling import TokenLogprobs
+from chipwise.serve.text.vocabulary import Vocabulary
 
 
 class ChatForm:

@@ -10,7 +10,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 from chipwise.errors import RequestError
 from chipwise.serve.http.unsupported import refuse_unsupported
 from chipwise.serve.http.urgency import DeadlineField, PriorityField
-from chipwise.serve.sampling import SamplingParams
+from chipwise.serve.text.sampling import SamplingParams
 
 _MAX_STOPS = 4
 _MAX_STOP_CHARS = 1024

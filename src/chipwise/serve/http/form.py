@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from chipwise.serve.events import Finish, Piece
 from chipwise.serve.http import sse
+from chipwise.serve.request.events import Finish, Piece
 
 # JSON has no minus infinity; OpenAI writes this for a token that cannot come.
 _LEAST_LOGPROB = -9999.0

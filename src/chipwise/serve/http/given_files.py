@@ -16,7 +16,7 @@ from chipwise.serve.inference.audio_settings import AudioSettings
 from chipwise.serve.inference.image import GivenImages
 from chipwise.serve.inference.image_settings import ImageSettings
 from chipwise.serve.inference.tensor import bad
-from chipwise.serve.served_graph import ServedGraph
+from chipwise.serve.models.served_graph import ServedGraph
 
 Settings = TypeVar("Settings", bound=BaseModel)
 

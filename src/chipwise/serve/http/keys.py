@@ -13,7 +13,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from chipwise.errors import InputError
 from chipwise.files import read_bounded, sha256_bytes
 from chipwise.serve.http.urgency import PriorityField
-from chipwise.serve.priority import Priority
+from chipwise.serve.request.priority import Priority
 
 if sys.version_info >= (3, 11):
     import tomllib

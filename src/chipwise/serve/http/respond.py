@@ -8,13 +8,13 @@ from collections.abc import Callable, Sequence
 from starlette.responses import JSONResponse, Response
 from starlette.types import Message, Receive, Scope, Send
 
-from chipwise.serve.events import Failure, Finish, Piece
 from chipwise.serve.http import sse
 from chipwise.serve.http.errors import error_body, error_response
 from chipwise.serve.http.form import Form, Frame
 from chipwise.serve.http.leaving import until_disconnect
-from chipwise.serve.mailbox import Delivery, Mailbox
-from chipwise.serve.trace import Trace
+from chipwise.serve.loop.mailbox import Delivery, Mailbox
+from chipwise.serve.observe.trace import Trace
+from chipwise.serve.request.events import Failure, Finish, Piece
 
 
 class AnswerResponse:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from chipwise.serve.grammar import JSON_OBJECT
+from chipwise.serve.text.grammar import JSON_OBJECT
 
 _FORM = ConfigDict(strict=True, extra="ignore", frozen=True)
 

@@ -14,12 +14,12 @@ from starlette.requests import Request as HttpRequest
 
 from chipwise.engine.graph_session import GraphSession
 from chipwise.errors import ChipwiseError, DeadlineError, OverloadedError, RequestError, UnavailableError
-from chipwise.serve.events import Failure
 from chipwise.serve.http.errors import wrong_model
 from chipwise.serve.http.leaving import until_disconnect
-from chipwise.serve.job_metrics import JobEnd, JobMetrics
+from chipwise.serve.observe.job_metrics import JobEnd, JobMetrics
 from chipwise.serve.pipeline.job import Outcome
 from chipwise.serve.pipeline.pipeline import Pipeline
+from chipwise.serve.request.events import Failure
 from chipwise.serve.settings import ServeSettings
 
 

@@ -7,9 +7,9 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from chipwise.serve.http.fields import AnswerFields
-from chipwise.serve.request import Request as Answered
-from chipwise.serve.trace import Attribute, Trace
-from chipwise.serve.tracing import Tracing
+from chipwise.serve.observe.trace import Attribute, Trace
+from chipwise.serve.observe.tracing import Tracing
+from chipwise.serve.request.request import Request as Answered
 
 # By path. The conventions have no name for a plain graph's.
 _OPERATIONS = {

@@ -10,7 +10,7 @@ from pydantic_core import PydanticCustomError
 from starlette.datastructures import Headers
 
 from chipwise.errors import RequestError
-from chipwise.serve.priority import Priority
+from chipwise.serve.request.priority import Priority
 
 _NAMES = {priority.label: priority for priority in Priority}
 _MAX_DEADLINE_MS = 24 * 3600 * 1000

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from chipwise.serve.events import Failure
+from chipwise.serve.request.events import Failure
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,11 @@ from typing import Any
 
 from chipwise.engine.restarts import HasProcess
 from chipwise.errors import ChipwiseError, EngineDownError, EngineError, OverloadedError, UnavailableError
-from chipwise.serve.events import Failure
+from chipwise.serve.observe.workload import Workload
 from chipwise.serve.pipeline.job import Done, Job, Outcome, Place
 from chipwise.serve.pipeline.link import Link
 from chipwise.serve.pipeline.stage import Stage
-from chipwise.serve.workload import Workload
+from chipwise.serve.request.events import Failure
 
 # A stage that fails so many requests in a row is not just unlucky with one of them.
 _FAILURES_UNTIL_SICK = 3

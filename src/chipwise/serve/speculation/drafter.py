@@ -6,12 +6,12 @@ import numpy as np
 import numpy.typing as npt
 
 from chipwise.errors import EngineError
-from chipwise.serve.grammar import GrammarState
 from chipwise.serve.speculation.acceptance import Acceptance
 from chipwise.serve.speculation.draft import NO_DRAFT, Draft, Hint
 from chipwise.serve.speculation.earlier_answers import NOTHING
 from chipwise.serve.speculation.forced_text import ForcedText
 from chipwise.serve.speculation.lookup import look_up
+from chipwise.serve.text.grammar import GrammarState
 
 # Forced text and look-ups take turns; nothing useful comes of more turns.
 _TURNS = 6

@@ -7,7 +7,7 @@ from collections import OrderedDict
 import numpy as np
 import numpy.typing as npt
 
-from chipwise.serve.grammar import Grammar
+from chipwise.serve.text.grammar import Grammar
 
 NOTHING: npt.NDArray[np.int64] = np.empty(0, np.int64)
 """There was no such answer."""

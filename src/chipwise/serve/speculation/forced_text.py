@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from chipwise.model.tokenizer import Tokenizer
-from chipwise.serve.grammar import GrammarState
-from chipwise.serve.vocabulary import Vocabulary
+from chipwise.serve.text.grammar import GrammarState
+from chipwise.serve.text.vocabulary import Vocabulary
 
 # How a text is cut depends on a few tokens before it.
 _CONTEXT_TOKENS = 8

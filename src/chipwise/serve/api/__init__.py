@@ -1,0 +1,1 @@
+"""The endpoints: what a client can ask of a server, one file each."""

@@ -1,0 +1,1 @@
+"""Putting together what one server serves."""

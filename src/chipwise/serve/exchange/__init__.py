@@ -1,0 +1,1 @@
+"""The served models at their posts, and how others take over from them."""

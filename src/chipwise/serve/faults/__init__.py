@@ -1,0 +1,1 @@
+"""What an engine can get wrong, and how that is seen."""

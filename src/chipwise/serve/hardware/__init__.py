@@ -1,0 +1,1 @@
+"""The board under a server, and what its policy lets serving do."""

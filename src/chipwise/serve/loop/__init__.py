@@ -1,0 +1,1 @@
+"""The threads that own engines: steps, tokens chosen, text told, failures outlived."""

@@ -1,0 +1,1 @@
+"""Models as a server sees them, and how they are opened."""

@@ -1,0 +1,1 @@
+"""What a server counts and times, for Prometheus and OpenTelemetry."""

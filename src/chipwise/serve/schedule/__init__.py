@@ -1,0 +1,1 @@
+"""Who runs next, and with how many tokens: pure, the time is passed in."""

@@ -1,0 +1,1 @@
+"""From logits to text: sampling, grammars, tokens to characters."""
