@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -66,7 +66,7 @@ class PaddedPrefill(Protocol):
 
 
 @runtime_checkable
-class SavesSlots(Protocol):
+class SavesSlots(Session, Protocol):
     """A session whose KV can be taken out of a slot and put back later, in another process too."""
 
     def save_slot(self, slot: int, tokens: int) -> npt.NDArray[np.float32]:
@@ -106,9 +106,21 @@ class ChecksDrafts(Protocol):
         ...
 
 
+# What follows looks at attributes: from Python 3.12 on isinstance does not see what a wrapping session passes on.
+
+
+def whole_tokens(session: Session) -> int:
+    """The length of a session's graph for prompts, see ``PaddedPrefill``; 1 if it is not fixed."""
+    return int(getattr(session, "whole_tokens", 1))
+
+
+def saves_slots(session: Session) -> TypeGuard[SavesSlots]:
+    """Whether KV can be taken out of a session's slots and put back, see ``SavesSlots``."""
+    return hasattr(session, "save_slot") and hasattr(session, "load_slot")
+
+
 def draft_limits(session: Session) -> tuple[int, int]:
     """The most draft tokens a row and rows of a step of a session, see ``ChecksDrafts``; zeros if it checks none."""
-    # By attributes: isinstance does not see what a wrapping session passes on.
     return int(getattr(session, "max_draft_tokens", 0)), int(getattr(session, "max_draft_rows", 0))
 
 

@@ -25,7 +25,7 @@ from chipwise.engine.isolated.step_place import StepPlace
 from chipwise.engine.isolated.wire import Message, error_message, receive, send
 from chipwise.engine.known_fault import KnowsFaults
 from chipwise.engine.registry import get_engine
-from chipwise.engine.session import PaddedPrefill, SavesSlots, Session, draft_limits
+from chipwise.engine.session import Session, draft_limits, saves_slots, whole_tokens
 from chipwise.errors import ChipwiseError, EngineError
 
 _PR_SET_PDEATHSIG = 1
@@ -71,11 +71,11 @@ class Worker:
             return {"once_s": self._step(session, message)}
         elif what == "move":
             session.move_slot(message["source"], message["target"], message["tokens"])
-        elif what == "save" and isinstance(session, SavesSlots):
+        elif what == "save" and saves_slots(session):
             kv = session.save_slot(message["slot"], message["tokens"])
             self._kv.array(np.float32, kv.shape)[...] = kv
             return {"shape": kv.shape}
-        elif what == "load" and isinstance(session, SavesSlots):
+        elif what == "load" and saves_slots(session):
             session.load_slot(message["slot"], self._kv.array(np.float32, tuple(message["shape"])).copy())
         elif what == "explain":
             return {"text": session.explain(message["symptom"]) if isinstance(session, KnowsFaults) else None}
@@ -111,10 +111,10 @@ def facts(session: Session) -> Message:
         "max_context": session.max_context,
         "vocab_size": session.vocab_size,
         "max_step_tokens": session.max_step_tokens,
-        "whole_tokens": session.whole_tokens if isinstance(session, PaddedPrefill) else 1,
+        "whole_tokens": whole_tokens(session),
         "max_draft_tokens": draft_tokens,
         "max_draft_rows": draft_rows,
-        "saves": isinstance(session, SavesSlots),
+        "saves": saves_slots(session),
     }
 
 

@@ -11,7 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from chipwise.engine.llamacpp.binding import runtime as llama_cpp
-from chipwise.engine.session import PaddedPrefill, Session, draft_limits
+from chipwise.engine.session import Session, draft_limits, whole_tokens
 from chipwise.errors import ChipwiseError, InputError
 from chipwise.serve.exchange.service import Service
 from chipwise.serve.hardware.hardware import Hardware
@@ -117,11 +117,7 @@ def _words(model: ServedModel, like: Service | None) -> tuple[Vocabulary, Gramma
 
 def _least_reused(model: ServedModel) -> int | None:
     # A start shorter than a fixed prefill graph is computed by that graph, and what follows by another one.
-    return _whole_tokens(model.session) if model.reuses_prefixes else None
-
-
-def _whole_tokens(session: Session) -> int:
-    return session.whole_tokens if isinstance(session, PaddedPrefill) else 1
+    return whole_tokens(model.session) if model.reuses_prefixes else None
 
 
 def _scheduler(
@@ -134,7 +130,7 @@ def _scheduler(
         chunks=ChunkRule(
             budget_s=settings.step_budget_s,
             unmeasured_tokens=settings.chunk_tokens,
-            whole_tokens=_whole_tokens(session),
+            whole_tokens=whole_tokens(session),
         ),
         least_reused=least_reused,
     )

@@ -6,7 +6,7 @@ import logging
 
 import numpy as np
 
-from chipwise.engine.session import SavesSlots, Session
+from chipwise.engine.session import Session, saves_slots
 from chipwise.errors import EngineError
 
 _logger = logging.getLogger(__name__)
@@ -23,7 +23,7 @@ def scrub(session: Session, slot: int, tokens: int) -> None:
         slot: The slot.
         tokens: How many tokens were written to it.
     """
-    if not isinstance(session, SavesSlots):
+    if not saves_slots(session):
         return
     try:
         session.load_slot(slot, np.zeros_like(session.save_slot(slot, tokens)))

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from chipwise.engine.session import SavesSlots, Session
+from chipwise.engine.session import Session, saves_slots
 from chipwise.errors import ChipwiseError, InputError
 from chipwise.files import read_bounded, sha256_bytes, write_atomic, writing
 from chipwise.serve.kv.kv_contents import KvContents
@@ -86,7 +86,7 @@ def save(folder: Path, identity: str, session: Session, contents: KvContents) ->
     Raises:
         OutputError: The folder cannot be written, or the disk is full. What was there before is whole.
     """
-    if not isinstance(session, SavesSlots):
+    if not saves_slots(session):
         return 0
     make_folder(folder)
     kept = set()
@@ -113,7 +113,7 @@ def restore(folder: Path, identity: str, session: Session, contents: KvContents)
     Returns:
         How many are in the slots.
     """
-    if not isinstance(session, SavesSlots) or not folder.is_dir():
+    if not saves_slots(session) or not folder.is_dir():
         return 0
     # The first slots are taken by the first requests: fill them from the other end.
     free, count = list(range(session.n_slots)), 0

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from chipwise.engine.batch import Batch, StepOutput
-from chipwise.engine.session import SavesSlots, Session
+from chipwise.engine.session import Session, saves_slots
 from chipwise.errors import ChipwiseError, EngineError
 
 # Whatever engine it will be, a prompt is not fed in much larger pieces.
@@ -103,7 +103,7 @@ def _take_memory(session: Session) -> None:
     Raises:
         EngineError: The engine failed.
     """
-    if isinstance(session, SavesSlots):
+    if saves_slots(session):
         nothing = session.save_slot(0, session.max_context)
         for slot in range(session.n_slots):
             session.load_slot(slot, nothing)

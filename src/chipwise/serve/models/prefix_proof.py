@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from chipwise.bundle.self_test import Turn
 from chipwise.engine.batch import Batch
-from chipwise.engine.session import PaddedPrefill, Session
+from chipwise.engine.session import Session, whole_tokens
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float32]
@@ -35,8 +35,8 @@ def reuses_exactly(session: Session, turn: Turn = nullcontext) -> bool:
         EngineError: The engine failed.
     """
     prefix = max(_LEAST_PREFIX_TOKENS, min(_PREFIX_TOKENS, session.max_context - _REST_TOKENS))
-    if isinstance(session, PaddedPrefill):
-        prefix = max(prefix, session.whole_tokens)
+    if (least := whole_tokens(session)) > 1:
+        prefix = max(prefix, least)
     prompt: Ints = (np.arange(prefix + _REST_TOKENS, dtype=np.int64) * 7 + 3) % min(_LARGEST_ID, session.vocab_size)
     if len(prompt) > session.max_context:
         return False
