@@ -1,53 +1,105 @@
-"""Mapped pages go back to the system, and what was written to them does not get lost."""
+"""Mapped pages go back to the system, and what was written to them, or is not ours to give back, does not get lost."""
 
 from __future__ import annotations
 
 import mmap
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from chipwise.engine import mapped_files
-from chipwise.engine.mapped_files import release_pages
+from chipwise.engine.mapped_files import read_once
 
 PAGE = mmap.PAGESIZE
+ALL = 16 * PAGE
 linux = pytest.mark.skipif(sys.platform != "linux", reason="Linux's maps")
 
 
-def mapped(path: Path, access: int) -> mmap.mmap:
+@contextmanager
+def mapped(path: Path, access: int = mmap.ACCESS_READ) -> Iterator[mmap.mmap]:
+    """A file of 16 pages in memory, all of it read."""
     path.parent.mkdir(exist_ok=True)
-    path.write_bytes(bytes(range(256)) * (16 * PAGE // 256))
-    with path.open("r+b") as file:
-        return mmap.mmap(file.fileno(), 0, access=access)
+    path.write_bytes(bytes(range(256)) * (ALL // 256))
+    with path.open("r+b") as file, mmap.mmap(file.fileno(), 0, access=access) as view:
+        assert sum(view[::PAGE]) == 0
+        yield view
+
+
+def resident(folder: Path) -> int:
+    """Bytes of files below a folder that are in memory."""
+    return sum(one.resident_bytes for one in mapped_files._maps(f"{folder.resolve()}/"))
 
 
 @linux
 def test_pages_that_were_read_are_given_back(tmp_path: Path) -> None:
-    with mapped(tmp_path / "of it" / "weights.bin", mmap.ACCESS_READ) as view:
-        assert sum(view[::PAGE]) == 0
-        assert release_pages(tmp_path / "of it") == 16 * PAGE
-        assert release_pages(tmp_path / "of it") == 0
-        assert view[PAGE + 7] == 7
+    with read_once(tmp_path):
+        view = mapped(tmp_path / "weights.bin")
+        read = view.__enter__()
+        assert resident(tmp_path) == ALL
+    assert resident(tmp_path) == 0
+    assert read[PAGE + 7] == 7
+    view.__exit__(None, None, None)
 
 
 @linux
 def test_pages_that_were_written_to_stay(tmp_path: Path) -> None:
-    with mapped(tmp_path / "a" / "weights.bin", mmap.ACCESS_COPY) as view:
-        view[5] = 77
-        assert release_pages(tmp_path / "a") == 0
-        assert view[5] == 77
+    with read_once(tmp_path):
+        view = mapped(tmp_path / "weights.bin", mmap.ACCESS_COPY)
+        changed = view.__enter__()
+        changed[5] = 77
+    assert changed[5] == 77
+    view.__exit__(None, None, None)
 
 
 @linux
 def test_other_folders_are_left_alone(tmp_path: Path) -> None:
-    with mapped(tmp_path / "ab" / "weights.bin", mmap.ACCESS_READ) as view:
-        assert view[0] == 0
-        assert release_pages(tmp_path / "a") == 0
+    with read_once(tmp_path / "a"):
+        view = mapped(tmp_path / "ab" / "weights.bin")
+        view.__enter__()
+    assert resident(tmp_path / "ab") == ALL
+    view.__exit__(None, None, None)
+
+
+@linux
+def test_what_was_mapped_before_is_left_alone(tmp_path: Path) -> None:
+    """Its owner may unmap it at any moment, and then its address is somebody else's."""
+    with mapped(tmp_path / "weights.bin"), mapped(tmp_path / "more.bin"):
+        with read_once(tmp_path):
+            pass
+        assert resident(tmp_path) == 2 * ALL
+
+
+@linux
+def test_where_two_open_at_a_time_nothing_is_given_back(tmp_path: Path) -> None:
+    with read_once(tmp_path / "a"), mapped(tmp_path / "a" / "weights.bin"):
+        with read_once(tmp_path / "b"):
+            second = mapped(tmp_path / "b" / "weights.bin")
+            second.__enter__()
+        assert resident(tmp_path / "b") == ALL
+        second.__exit__(None, None, None)
+    with read_once(tmp_path / "c"):
+        third = mapped(tmp_path / "c" / "weights.bin")
+        third.__enter__()
+    assert resident(tmp_path / "c") == 0, "they are over"
+    third.__exit__(None, None, None)
+
+
+@linux
+def test_an_opening_that_fails_is_over_too(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no graph"), read_once(tmp_path):
+        raise ValueError("no graph")
+    assert not mapped_files._going_on
 
 
 def test_without_maps_nothing_happens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran = []
     monkeypatch.setattr(mapped_files, "_MAPS", tmp_path / "absent")
-    assert release_pages(tmp_path) == 0
+    with read_once(tmp_path):
+        ran.append("without maps")
     monkeypatch.setattr(sys, "platform", "darwin")
-    assert release_pages(tmp_path) == 0
+    with read_once(tmp_path):
+        ran.append("elsewhere")
+    assert ran == ["without maps", "elsewhere"]

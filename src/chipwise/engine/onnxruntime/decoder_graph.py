@@ -12,7 +12,7 @@ import onnxruntime as ort
 
 from chipwise.engine.decoder_info import DecoderInfo
 from chipwise.engine.huge_pages import huge_pages
-from chipwise.engine.mapped_files import release_pages
+from chipwise.engine.mapped_files import read_once
 from chipwise.engine.onnxruntime.open_graph import open_graph, stepping
 from chipwise.errors import EngineError
 
@@ -26,9 +26,8 @@ class DecoderGraph:
     """
 
     def __init__(self, path: Path, *, threads: int, fuse_qdq: bool = True, yields: bool = False) -> None:
-        with huge_pages():
+        with read_once(path.parent), huge_pages():
             self.session: ort.InferenceSession = open_graph(path, threads=threads, fuse_qdq=fuse_qdq, yields=yields)
-        release_pages(path.parent)
         self.info = DecoderInfo(
             path,
             inputs={value.name: tuple(value.shape) for value in self.session.get_inputs()},
