@@ -93,6 +93,8 @@ def exchange(result: ExchangeCost) -> list[str]:
             for row in result.rows
         ),
         "",
+        "Memory is resident memory. It counts the KV slot that guesses were checked in once for each row it was shown "
+        "at, up to 17 times, so it differs with what was asked last; both open, it is the largest seen.\n",
     ]
 
 

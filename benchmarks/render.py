@@ -73,9 +73,14 @@ def render(results: Path = RESULTS, tried: Path = TRIED) -> str:
 
 
 def _section(path: Path, kind: type[T], lines: Callable[[T], list[str]]) -> list[str]:
-    if path.exists():
-        return lines(load(kind, path))
-    return [f"## {path.stem}\n", f"Not run: `python -m benchmarks.{path.stem}` writes it.\n"]
+    """A result, and behind it those of other machines or earlier code: ``NAME@WHAT-IT-WAS.json``."""
+    if not path.exists():
+        return [f"## {path.stem}\n", f"Not run: `python -m benchmarks.{path.stem}` writes it.\n"]
+    parts = lines(load(kind, path))
+    for other in sorted(path.parent.glob(f"{path.stem}@*.json")):
+        heading, *rest = lines(load(kind, other))
+        parts += [f"#{heading.rstrip()}, {other.stem.partition('@')[2].replace('-', ' ').title()}\n", *rest]
+    return parts
 
 
 def decode_prefill(result: DecodePrefill) -> list[str]:

@@ -63,6 +63,14 @@ def test_a_bundle_that_failed_its_gate_is_named(results: Path) -> None:
     assert "The bundle's gate **failed**." in render.render(results)
 
 
+def test_results_of_another_machine_stand_behind(results: Path) -> None:
+    save(samples.serving(), results / "serving@intel-xeon.json")
+    page = render.render(results, results / "tried.md")
+    first, second = page.index("## Serving under load\n"), page.index("### Serving under load, Intel Xeon\n")
+    assert first < second < page.index("## llamacpp_engine\n")
+    assert page.count("| chipwise | 100 ms | 1.20 | 1.29 | 1.30 | 2 | 1.00 |") == 2
+
+
 def test_what_was_not_run_is_said_to_be_not_run(tmp_path: Path) -> None:
     page = render.render(tmp_path, tmp_path / "none.md")
     assert page.count("Not run: `python -m benchmarks.") == len(KINDS)
