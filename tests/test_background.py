@@ -102,6 +102,23 @@ def test_a_refusal_of_the_system_tells(monkeypatch: pytest.MonkeyPatch) -> None:
         may_raise.cache_clear()
 
 
+def test_a_refusal_to_tell_the_priority_is_one_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: int) -> int:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "getpriority", refuse)
+    may_raise.cache_clear()
+    answers: list[bool] = []
+    try:
+        # A daemon: if no answer came, the test would fail and not hang.
+        asking = threading.Thread(target=lambda: answers.append(may_raise()), daemon=True)
+        asking.start()
+        asking.join(10)
+    finally:
+        may_raise.cache_clear()
+    assert answers == [False]
+
+
 def test_outside_of_the_background_nothing_changes(lasting: Lasting) -> None:
     here = threading.get_ident()
     usual = niceness()
