@@ -6,7 +6,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 
 from chipwise.bundle import Bundle
-from chipwise.bundle.manifest import GRAPH
+from chipwise.bundle.manifest import GRAPH, SPECIAL_TOKENS, TOKENIZER
 from chipwise.bundle.self_test import Turn
 from chipwise.engine.graph_session import GraphSession
 from chipwise.engine.isolated import Isolation
@@ -47,12 +47,11 @@ class ServedEncoder:
 
 
 def holds_encoder(bundle: Bundle) -> bool:
-    """Whether a bundle holds a model that turns texts into vectors."""
+    """Whether a bundle holds a model that turns texts into vectors. Reads none of its files."""
     config = bundle.manifest.model.config
     inputs, outputs = config.get("inputs", {}), config.get("outputs", {})
-    return (
-        GRAPH in bundle.files and bundle.tokenizer is not None and output_of(tuple(inputs), tuple(outputs)) is not None
-    )
+    needed = {GRAPH, TOKENIZER, SPECIAL_TOKENS}
+    return needed <= bundle.files.keys() and output_of(tuple(inputs), tuple(outputs)) is not None
 
 
 def open_encoder(
