@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal, Protocol, TypeGuard
 
 Symptom = Literal["zeros", "not_finite", "differs"]
 """What a self-test saw: outputs that are all zero, that hold NaN or infinity, or that are others than expected."""
 
 
-@runtime_checkable
 class KnowsFaults(Protocol):
     """A session whose runtime has known faults."""
 
@@ -17,7 +16,13 @@ class KnowsFaults(Protocol):
         ...
 
 
+def knows_faults(session: object) -> TypeGuard[KnowsFaults]:
+    """Whether a session can say what is known."""
+    # From Python 3.12 on isinstance does not see what a wrapping session passes on.
+    return hasattr(session, "explain")
+
+
 def explained(session: object, symptom: Symptom) -> str:
     """What a session knows about a symptom, to be put behind the message; empty if nothing."""
-    text = session.explain(symptom) if isinstance(session, KnowsFaults) else None
+    text = session.explain(symptom) if knows_faults(session) else None
     return f" ({text})" if text else ""

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from chipwise.engine.batch import Batch, StepOutput
 from chipwise.engine.batch_limits import BatchLimits
 from chipwise.engine.decoder_runner import DecoderRunner
-from chipwise.engine.known_fault import KnowsFaults, Symptom
+from chipwise.engine.known_fault import Symptom, knows_faults
 from chipwise.engine.kv_pool import KvPool
 from chipwise.engine.mask import Mask
 from chipwise.errors import EngineError
@@ -117,7 +117,7 @@ class PortableSession:
     def explain(self, symptom: Symptom) -> str | None:
         """What the graphs' runtime knows about such logits; see ``KnowsFaults``."""
         for graph in (self._prefill, self._decode):
-            if isinstance(graph, KnowsFaults) and (text := graph.explain(symptom)):
+            if knows_faults(graph) and (text := graph.explain(symptom)):
                 return text
         return None
 

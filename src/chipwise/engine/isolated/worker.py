@@ -23,7 +23,7 @@ from chipwise.engine.isolated.graph_desk import GraphDesk
 from chipwise.engine.isolated.shared import SharedMemory
 from chipwise.engine.isolated.step_place import StepPlace
 from chipwise.engine.isolated.wire import Message, error_message, receive, send
-from chipwise.engine.known_fault import KnowsFaults
+from chipwise.engine.known_fault import knows_faults
 from chipwise.engine.registry import get_engine
 from chipwise.engine.session import Session, draft_limits, saves_slots, whole_tokens
 from chipwise.errors import ChipwiseError, EngineError
@@ -78,7 +78,7 @@ class Worker:
         elif what == "load" and saves_slots(session):
             session.load_slot(message["slot"], self._kv.array(np.float32, tuple(message["shape"])).copy())
         elif what == "explain":
-            return {"text": session.explain(message["symptom"]) if isinstance(session, KnowsFaults) else None}
+            return {"text": session.explain(message["symptom"]) if knows_faults(session) else None}
         else:
             raise EngineError(f"the engine's process does not know {what!r}")
         return {}
