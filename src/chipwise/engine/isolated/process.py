@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections import deque
+from contextlib import ExitStack, suppress
 
 from chipwise.engine.isolated.ending import in_words, oom_kills
 from chipwise.engine.isolated.shared import SharedMemory
@@ -37,11 +38,12 @@ class EngineProcess:
         memory: What both map, for steps.
         kv: Likewise, for KV that is taken out or put back: logits stay as they are meanwhile.
         ended: Set once it is gone, and all that it said is known.
+
+    Raises:
+        EngineError: It cannot be started, or the system has no such memory. Nothing of it is left.
     """
 
     def __init__(self) -> None:
-        self.memory, self.kv = SharedMemory.create(), SharedMemory.create()
-        self.control, theirs = wire()
         self.ended = threading.Event()
         self._lock = threading.Lock()
         self._lines: deque[str] = deque(maxlen=_KEPT_LINES)
@@ -49,21 +51,15 @@ class EngineProcess:
         self._reaped = False
         self._oom_kills = oom_kills()
         self.started_s = time.monotonic()
-        inherited = (theirs.fileno(), self.memory.descriptor, self.kv.descriptor)
-        try:
-            self._process = subprocess.Popen(
-                [sys.executable, "-u", "-m", _WORKER, *map(str, inherited), str(os.getpid())],
-                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                pass_fds=inherited, start_new_session=True,
-            )  # fmt: skip
-        except OSError as e:
-            self.dispose()
-            raise EngineError(f"a process for the engine cannot be started ({e.strerror})") from e
-        finally:
-            theirs.close()
         self._reader = threading.Thread(target=self._read, name="chipwise-engine-output", daemon=True)
-        self._reader.start()
-        threading.Thread(target=self._bury, name="chipwise-engine-end", daemon=True).start()
+        with ExitStack() as made:
+            try:
+                self._make(made)
+            except (OSError, RuntimeError) as e:
+                # Descriptors, processes or threads have run out, or are forbidden.
+                reason = getattr(e, "strerror", None) or e
+                raise EngineError(f"a process for the engine cannot be started ({reason})") from e
+            made.pop_all()
 
     @property
     def pid(self) -> int:
@@ -106,6 +102,37 @@ class EngineProcess:
         lines = [line for line in list(self._lines) if line][-_TOLD_LINES:]
         said = " / ".join(lines)[-_MAX_TOLD:]
         return EngineLostError(f"the engine was lost: {what}" + (f"; it said last: {said}" if said else ""))
+
+    def _make(self, made: ExitStack) -> None:
+        """Start it; what takes back what was made is put on the stack."""
+        self.memory = SharedMemory.create()
+        made.callback(self.memory.close)
+        self.kv = SharedMemory.create()
+        made.callback(self.kv.close)
+        self.control, theirs = wire()
+        made.callback(self.control.close)
+        with theirs:
+            inherited = (theirs.fileno(), self.memory.descriptor, self.kv.descriptor)
+            self._process = subprocess.Popen(
+                [sys.executable, "-u", "-m", _WORKER, *map(str, inherited), str(os.getpid())],
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                pass_fds=inherited, start_new_session=True,
+            )  # fmt: skip
+        made.callback(self._abandon)
+        self._reader.start()
+        threading.Thread(target=self._bury, name="chipwise-engine-end", daemon=True).start()
+
+    def _abandon(self) -> None:
+        """End one that has no thread to bury it."""
+        self._kill_group()
+        # One that a driver holds in the kernel ends when that lets go of it.
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(_END_S)
+        if self._reader.ident is not None:
+            # It reads to the end, and closes what it reads.
+            self._reader.join(_END_S)
+        elif self._process.stdout is not None:
+            self._process.stdout.close()
 
     def _bury(self) -> None:
         """Wait for its end, and clear away what is left of it."""

@@ -38,12 +38,17 @@ class SharedMemory:
 
         Raises:
             EngineError: The system has no such memory.
+            OSError: It gives no more, or refuses it.
         """
         if not hasattr(os, "memfd_create"):
             raise EngineError("an engine in a process of its own needs Linux", remedy="serve with --no-isolate")
         descriptor = os.memfd_create("chipwise", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         # Whoever cut it off would end the other process when that touches what is no more.
-        fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
+        try:
+            fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
+        except OSError:
+            os.close(descriptor)
+            raise
         return cls(descriptor)
 
     def array(self, dtype: type[T], shape: tuple[int, ...], offset: int = 0) -> npt.NDArray[T]:
