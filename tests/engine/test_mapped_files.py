@@ -30,7 +30,7 @@ def mapped(path: Path, access: int = mmap.ACCESS_READ) -> Iterator[mmap.mmap]:
 
 def resident(folder: Path) -> int:
     """Bytes of files below a folder that are in memory."""
-    return sum(one.resident_bytes for one in mapped_files._maps(f"{folder.resolve()}/"))
+    return sum(one.resident_bytes for one in mapped_files._maps(mapped_files._prefix(folder)))
 
 
 @linux
@@ -73,6 +73,50 @@ def test_what_was_mapped_before_is_left_alone(tmp_path: Path) -> None:
 
 
 @linux
+@pytest.mark.parametrize("name", ["a\fb", "a b", "a\nb", "a\udcffb", "灯"])
+def test_any_name_of_a_folder_will_do(name: str, tmp_path: Path) -> None:
+    folder = tmp_path / name
+    with mapped(folder / "before.bin"):
+        with read_once(folder):
+            view = mapped(folder / "weights.bin")
+            view.__enter__()
+            assert resident(folder) == 2 * ALL
+        assert resident(folder) == ALL
+    view.__exit__(None, None, None)
+
+
+@linux
+def test_a_folder_whose_path_is_within_anothers_is_not_taken_for_it(tmp_path: Path) -> None:
+    inner = mapped_files._prefix(tmp_path)
+    line = b"1000-3000 r--p 00000000 00:01 7    %b\nSize: 8 kB\nRss: 4 kB\nPss: 4 kB\nAnonymous: %b kB\nVmFlags: rd\n"
+    ours, own, theirs = line % (inner + b"a", b"0"), line % (inner + b"b", b"4"), line % (b"/mnt" + inner + b"a", b"0")
+    text = theirs + ours + theirs + own + line % (b"/elsewhere", b"0")
+    (tmp_path / "smaps").write_bytes(text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mapped_files, "_MAPS", tmp_path / "smaps")
+        found = mapped_files._maps(inner)
+    assert found == [
+        mapped_files._Map(0x1000, 0x3000, 4096, own=False),
+        mapped_files._Map(0x1000, 0x3000, 4096, own=True),
+    ]
+
+
+@linux
+def test_what_is_in_memory_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel looks at every page for it, and a served request may wait."""
+    real, read = Path.read_bytes, list[str]()
+
+    def note(path: Path) -> bytes:
+        read.append(str(path))
+        return real(path)
+
+    monkeypatch.setattr(Path, "read_bytes", note)
+    with read_once(tmp_path), mapped(tmp_path / "weights.bin"):
+        pass
+    assert read == ["/proc/self/maps", "/proc/self/smaps"]
+
+
+@linux
 def test_where_two_open_at_a_time_nothing_is_given_back(tmp_path: Path) -> None:
     with read_once(tmp_path / "a"), mapped(tmp_path / "a" / "weights.bin"):
         with read_once(tmp_path / "b"):
@@ -96,7 +140,8 @@ def test_an_opening_that_fails_is_over_too(tmp_path: Path) -> None:
 
 def test_without_maps_nothing_happens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ran = []
-    monkeypatch.setattr(mapped_files, "_MAPS", tmp_path / "absent")
+    for name in ("_SPANS", "_MAPS"):
+        monkeypatch.setattr(mapped_files, name, tmp_path / "absent")
     with read_once(tmp_path):
         ran.append("without maps")
     monkeypatch.setattr(sys, "platform", "darwin")

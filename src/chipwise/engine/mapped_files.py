@@ -7,6 +7,8 @@ count as the process's memory until the system needs them elsewhere, which on a 
 from __future__ import annotations
 
 import ctypes
+import os
+import re
 import sys
 import threading
 from collections.abc import Iterator, Sequence
@@ -15,7 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _MADV_DONTNEED = 4
-_MAPS = Path("/proc/self/smaps")
+# The first tells the addresses alone, the second what is in memory too, for which the kernel looks at each page.
+_SPANS, _MAPS = Path("/proc/self/maps"), Path("/proc/self/smaps")
+_FIELDS = re.compile(rb"(?:\w+:.*\n)*?Rss: +(\d+) .*\n(?:\w+:.*\n)*?Anonymous: +(\d+) ")
 _lock = threading.Lock()
 
 
@@ -64,14 +68,14 @@ def read_once(folder: Path) -> Iterator[None]:
     if sys.platform != "linux":
         yield
         return
-    prefix, mine = str(folder.resolve()) + "/", _Opening()
+    prefix, mine = _prefix(folder), _Opening()
     with _lock:
         mine.alone = not _going_on
         for other in _going_on:
             other.alone = False
         _going_on.add(mine)
     try:
-        before = _maps(prefix)
+        before = _spans(prefix)
         yield
         # Whoever opens something meanwhile waits, so that what it maps is not taken for what was mapped here.
         with _lock:
@@ -82,33 +86,53 @@ def read_once(folder: Path) -> Iterator[None]:
             _going_on.discard(mine)
 
 
-def _release(before: Sequence[_Map], after: Sequence[_Map]) -> None:
+def _release(before: Sequence[tuple[int, int]], after: Sequence[_Map]) -> None:
     madvise = ctypes.CDLL(None, use_errno=True).madvise
     madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
     for one in after:
-        is_new = all(one.end <= other.start or other.end <= one.start for other in before)
+        is_new = all(one.end <= start or end <= one.start for start, end in before)
         if is_new and one.resident_bytes and not one.own:
             # A refusal leaves the pages where they are.
             madvise(one.start, one.end - one.start, _MADV_DONTNEED)
 
 
-def _maps(prefix: str) -> list[_Map]:
-    """What is mapped of files whose path begins so."""
+def _spans(prefix: bytes) -> list[tuple[int, int]]:
+    """First addresses, and those behind, of what is mapped of files whose path begins so."""
+    return [(start, end) for start, end, _ in _headers(_read(_SPANS), prefix)]
+
+
+def _maps(prefix: bytes) -> list[_Map]:
+    """The same, with what of it is in memory."""
+    text = _read(_MAPS)
+    return [
+        _Map(start, end, int(fields[1]) * 1024, own=fields[2] != b"0")
+        for start, end, behind in _headers(text, prefix)
+        if (fields := _FIELDS.match(text, behind))
+    ]
+
+
+def _headers(text: bytes, prefix: bytes) -> Iterator[tuple[int, int, int]]:
+    """The addresses of each of them, and where the text goes on behind the line that tells them.
+
+    Looks only where the path is: a server has tens of thousands of lines, and its requests wait for the interpreter.
+    """
+    at = text.find(prefix)
+    while at >= 0:
+        line_at, behind = text.rfind(b"\n", 0, at) + 1, text.find(b"\n", at) + 1 or len(text)
+        span, *_, path = text[line_at:behind].split(maxsplit=5)
+        if path.startswith(prefix):
+            start, end = (int(part, 16) for part in span.split(b"-"))
+            yield start, end, behind
+        at = text.find(prefix, behind)
+
+
+def _read(path: Path) -> bytes:
     try:
-        lines = _MAPS.read_text(encoding="utf-8", errors="replace").splitlines()
+        return path.read_bytes()
     except OSError:
-        return []
-    found: list[_Map] = []
-    span: tuple[int, int] | None = None
-    resident = 0
-    for line in lines:
-        first, *rest = line.split(maxsplit=5)
-        if not first.endswith(":"):
-            ours = len(rest) == 5 and rest[4].startswith(prefix)
-            start, end = (int(part, 16) for part in first.split("-"))
-            span = (start, end) if ours else None
-        elif span and first == "Rss:":
-            resident = int(rest[0]) * 1024
-        elif span and first == "Anonymous:":
-            found.append(_Map(*span, resident, own=rest[0] != "0"))
-    return found
+        return b""
+
+
+def _prefix(folder: Path) -> bytes:
+    """How the paths of the files below a folder begin, as the kernel writes them: a path stays on its line."""
+    return os.fsencode(folder.resolve()).replace(b"\n", b"\\012") + b"/"
