@@ -314,6 +314,42 @@ def test_whatever_a_disk_or_a_runtime_raises_the_next_order_is_followed(
     assert "tiny stays in service" in caplog.text
 
 
+def test_a_model_that_cannot_take_its_post_is_closed_and_the_next_order_is_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as where the system has no more threads for it."""
+    slow = Slow()
+    path, other = with_variant(tmp_path), write_form(tmp_path / "b", 2)
+
+    def no_thread(_: object) -> bool:
+        raise RuntimeError("can't start new thread")
+
+    with exchanging(path, slow=slow) as server:
+        with monkeypatch.context() as patch:
+            patch.setattr(server.post, "exchange", no_thread)
+            server.exchange.want("cool")
+            server.wait(lambda: "can't start new thread" in server.exchange.trouble)
+            with pytest.raises(EngineError, match="can't start new thread"):
+                server.exchange.order(other).result(10)
+        assert [one.closed for one in slow.opened] == [False, True, True]
+        server.exchange.want(None)
+        assert server.exchange.trouble == "", "nobody wants it any more"
+        assert server.exchange.order(other).result(10).changed
+        assert server.text() == said("hello\n", 8, 2)
+
+
+def test_a_folder_that_moved_is_opened_where_it_lies_now(tmp_path: Path) -> None:
+    """An engine that is started anew would look for its files in vain."""
+    path = write_form(tmp_path / "served")
+    with exchanging(path) as server:
+        shutil.copytree(path, tmp_path / "copy")
+        assert not server.exchange.order(tmp_path / "copy").result(10).changed
+        (tmp_path / "copy").rename(tmp_path / "moved")
+        done = server.exchange.order(tmp_path / "moved").result(10)
+        assert (done.changed, done.path) == (True, tmp_path / "moved")
+        assert server.text() == said("hello\n", 8, 0)
+
+
 def test_an_exchange_beside_the_end_of_the_server(tmp_path: Path) -> None:
     """The end waits for streams of both, new requests are refused, and what is still opened is closed."""
     slow = Slow(0.004, gate=threading.Event())

@@ -140,6 +140,53 @@ def test_the_end_does_not_wait_for_what_was_taken() -> None:
     reader.join(5)
 
 
+@pytest.mark.parametrize("missing", ["chipwise-session", "chipwise-dismissal"])
+def test_where_no_thread_can_be_started_all_stays_as_it_was(monkeypatch: pytest.MonkeyPatch, missing: str) -> None:
+    first, second = a_service(), a_service()
+    post, start, refused = Post(first), threading.Thread.start, []
+    post.start()
+
+    def no_more(thread: threading.Thread) -> None:
+        if thread.name == missing:
+            refused.append(thread)
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", no_more)
+        with pytest.raises(RuntimeError, match="new thread"):
+            post.exchange(second)
+    assert refused
+    assert (post.current, post.leaving, first.loop.draining) == (first, (), False)
+    assert second.loop.stop(5), "it runs nothing"
+    events = ask(first)
+    wait(lambda: bool(events) and isinstance(events[-1], Finish))
+    third = a_service()
+    assert post.exchange(third)
+    wait(lambda: post.leaving == ())
+    assert closed(first)
+    assert post.stop(5)
+
+
+def test_one_that_cannot_keep_what_it_should_goes_all_the_same(caplog: pytest.LogCaptureFixture) -> None:
+    first, second = a_service(), a_service()
+
+    def farewell(service: Service) -> None:
+        raise MemoryError(f"no memory for what {service.name} keeps")
+
+    post, idle = Post(first, farewell=farewell), threading.Event()
+    post.start()
+    assert post.exchange(second)
+    wait(lambda: post.leaving == ())
+    assert closed(first)
+    assert "not all that it held" in caplog.text
+    post.drain(idle.set)
+    assert idle.wait(5)
+    assert post.stop(5)
+    post.close()
+    assert closed(second)
+
+
 def test_one_that_hangs_holds_nobody_up_and_is_closed_once_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("chipwise.serve.exchange.post._LAST_STEP_S", 0.02)
     monkeypatch.setattr("chipwise.serve.exchange.post._LOOK_S", 0.01)

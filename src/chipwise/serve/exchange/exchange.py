@@ -121,7 +121,7 @@ class Exchange:
         """Have a form of the language model answer new requests as soon as it can; None for the one it was built as."""
         with self._changed:
             if variant != self._wanted:
-                self._wanted, self._retry_s = variant, -float("inf")
+                self._wanted, self._retry_s, self.trouble = variant, -float("inf"), ""
                 self._changed.notify_all()
 
     def order(self, path: Path | None = None, model: str | None = None) -> Future[Exchanged]:
@@ -238,17 +238,14 @@ class Exchange:
         try:
             with _errors_of_ours(f"the form {wanted or 'main'!r}"):
                 service = self._open(seat, seat.bundle, wanted, before.names)
+                self.trouble = ""
+                with self._changed:
+                    given_up = self._due() != wanted
+                if _seated(seat, service, unless=given_up):
+                    self._note_done("variant", before, service, started_s)
         except ChipwiseError as e:
             self._note_failure("variant", e, [seat])
             self.trouble, self._retry_s = str(e), self._clock() + _RETRY_S
-            return
-        self.trouble = ""
-        with self._changed:
-            given_up = self._due() != wanted
-        if given_up or not seat.post.exchange(service):
-            service.close()
-            return
-        self._note_done("variant", before, service, started_s)
 
     def _follow_order(self, path: Path | None, model: str | None) -> Exchanged:
         """Serve another bundle, or what lies in the folder of one now."""
@@ -272,6 +269,8 @@ class Exchange:
         done: list[Exchanged] = []
         failed: list[ChipwiseError] = []
         for seat in self.seats:
+            if self._ending:
+                raise _ending()
             try:
                 with _errors_of_ours(str(seat.bundle.path)):
                     done.append(self._follow(seat, open_bundle(seat.bundle.path)))
@@ -289,15 +288,15 @@ class Exchange:
 
     def _follow(self, seat: Seat[Any], bundle: Bundle) -> Exchanged:
         started_s, before = self._clock(), seat.post.current
-        if bundle.manifest == seat.bundle.manifest:
-            # The same content, though its folder may have moved or been replaced.
+        if bundle.manifest == seat.bundle.manifest and seat.bundle.path.exists():
+            # The same content, though perhaps a copy. Where the folder has moved away, an engine that is started anew,
+            # or a fallback that is first needed, would look for its files in vain.
             seat.bundle = bundle
             return Exchanged(before, bundle.path, changed=False)
         seat.refuse_kind(bundle)
         self._refuse_name(seat, bundle)
         service = self._open(seat, bundle, None, seat.names_with(bundle))
-        if not seat.post.exchange(service):
-            service.close()
+        if not _seated(seat, service):
             raise _ending()
         seat.bundle = bundle
         if seat is self.chat:
@@ -316,7 +315,8 @@ class Exchange:
         try:
             return seat.open_beside(bundle, variant, names, self._free_bytes(), spare)
         finally:
-            self._spare = None
+            with self._changed:
+                self._spare = None
             spare.end()
 
     def _seat_named(self, model: str | None) -> Seat[Any]:
@@ -355,6 +355,17 @@ class Exchange:
             "%s answers new requests in place of %s; opened and tested in %.1f s", service, before.name, took_s
         )
         return took_s
+
+
+def _seated(seat: Seat[Any], service: Any, *, unless: bool = False) -> bool:
+    """Let an open model take a post, or close it: whether it took it."""
+    taken = False
+    try:
+        taken = not unless and seat.post.exchange(service)
+    finally:
+        if not taken:
+            service.close()
+    return taken
 
 
 @contextmanager

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 from chipwise.errors import ChipwiseError
@@ -139,18 +140,26 @@ class Post(Generic[H]):
 
         Returns:
             Whether it was done: false once the server ends, and then the other one is as it was.
+
+        Raises:
+            RuntimeError: The system has no more threads. All is as it was.
         """
         with self._changed:
             if self._ending or self._when_idle is not None:
                 return False
-            before, self._holder = self._holder, _Held(service)
-            if self._started:
-                service.loop.start()
-            self._leaving.append(before)
+            before, holder = self._holder, _Held(service)
             dismissal = threading.Thread(target=self._dismiss, args=(before,), name="chipwise-dismissal", daemon=True)
+            # Under the lock, so that nobody joins one that was not started; and both before anything has changed.
+            try:
+                if self._started:
+                    service.loop.start()
+                dismissal.start()
+            except RuntimeError:
+                service.loop.stop(_LAST_STEP_S)
+                raise
+            self._holder = holder
+            self._leaving.append(before)
             self._dismissals = [*(one for one in self._dismissals if one.is_alive()), dismissal]
-            # Under the lock, so that nobody joins one that was not started.
-            dismissal.start()
         return True
 
     def workload(self) -> Workload:
@@ -199,6 +208,7 @@ class Post(Generic[H]):
         with self._changed:
             self._ending = True
             self._changed.notify_all()
+            self._turns.look_again()
             dismissals = tuple(self._dismissals)
         ended = [service.loop.stop(timeout_s) for service in self._all()]
         for dismissal in dismissals:
@@ -207,8 +217,7 @@ class Post(Generic[H]):
 
     def close(self) -> None:
         """Give the last one's memory back. Once all threads have ended."""
-        self._farewell(self.current)
-        self.current.close()
+        self._part_with(self.current)
 
     def _all(self) -> tuple[H, ...]:
         return (self.current, *self.leaving)
@@ -253,8 +262,7 @@ class Post(Generic[H]):
         while not ended and not self._ending:
             ended = service.loop.stop(_LOOK_S)
         if ended:
-            self._farewell(service)
-            service.close()
+            self._part_with(service)
         done = service.loop.workload()
         with self._changed:
             self._done = done.beside(self._done)
@@ -262,6 +270,14 @@ class Post(Generic[H]):
         self._tell_idle()
         self._await_calm()
         _tidy()
+
+    def _part_with(self, service: H) -> None:
+        """Let one keep what outlives it, and give its memory back; what fails there holds up nobody."""
+        for part in (partial(self._farewell, service), service.close):
+            try:
+                part()
+            except Exception:  # a disk, a runtime or a lack of memory raises what it likes
+                _logger.exception("%s has gone, but not all that it held", service.name)
 
     def _await_calm(self) -> None:
         """Giving hundreds of MiB back, and collecting garbage, stops all threads for a moment: no emergency waits."""
