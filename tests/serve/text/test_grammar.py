@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -274,3 +275,11 @@ def test_a_vocabulary_that_json_cannot_be_written_in_keeps_no_server_from_starti
     if vocab_size < VOCAB:
         with pytest.raises(RequestError):
             grammars.of_schema({"type": "object"}, "response_format")
+
+
+def test_what_a_refused_schema_shows_costs_no_more_than_reading_it() -> None:
+    """A pattern that looked at each line's spaces from each line on held the interpreter's lock for seconds."""
+    started_s = time.process_time()
+    with pytest.raises(RequestError, match="cannot be enforced"):
+        BYTES.of_schema({"type": "string", "format": "x" + "\n" * 100_000 + "y"}, "here")
+    assert time.process_time() - started_s < 5

@@ -33,7 +33,7 @@ _KEPT = 32
 _SHOWN_CHARS = 300
 # llguidance says where in our own text a schema stands, and shows that: neither is the client's.
 _PLACE = re.compile(r"^at \d+\(\d+\): (failed to compile JSON schema: )?")
-_LISTING = re.compile(r"\n\s*\d+ \| .*", re.DOTALL)
+_LISTING = re.compile(r"\n *\d+ \| .*", re.DOTALL)
 # Tables of so many tokens take a tenth of a second and 4 MiB at most: nobody need wait for these.
 _SMALL_VOCABULARY = 8192
 
