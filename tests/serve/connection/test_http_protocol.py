@@ -7,7 +7,8 @@ import logging
 import re
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from email.message import Message
 from email.parser import BytesParser
 
@@ -358,3 +359,112 @@ def test_an_end_does_not_wait_for_who_still_sends(sent: bytes, status: bytes) ->
         server.thread.join(10)
         assert time.monotonic() - started_s < 3
         link.close()
+
+
+@pytest.mark.parametrize(
+    "sent", [b"BAD\r\n\r\n", CHAT + b"Content-Length: 99999999\r\n\r\n"], ids=["nonsense", "too large"]
+)
+def test_who_was_refused_and_stays_keeps_nobody_out(sent: bytes) -> None:
+    """A connection that waits for its client to close counts as any other."""
+    with live(null_model(next_token=says("ok")), crowd=Crowd(4)) as server:
+        links = []
+        try:
+            for _ in range(40):
+                links.append(link_to(server))
+                links[-1].sendall(sent)
+                assert b" 4" in links[-1].recv(1 << 16)
+            assert server.http.get("/health").status_code == 200
+            assert sum(map(is_closed_whole, links)) >= 36
+        finally:
+            for link in links:
+                link.close()
+
+
+def is_closed_whole(link: socket.socket) -> bool:
+    """Whether a connection takes nothing more, either."""
+    try:
+        link.sendall(b"x")
+        time.sleep(0.01)
+        link.sendall(b"x")
+    except ConnectionError:
+        return True
+    return False
+
+
+def answer(link: socket.socket) -> bytes:
+    """One whole answer."""
+    said = link.recv(1 << 16)
+    while not (parts := split(said))[1]["content-length"] or len(parts[2]) < int(parts[1]["content-length"]):
+        more = link.recv(1 << 16)
+        assert more, said
+        said += more
+    return said
+
+
+def test_a_body_that_nobody_read_has_an_end_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_protocol, "_HEAD_S", 0.2)
+    with live(null_model(next_token=says("ok"))) as server, link_to(server) as link:
+        link.sendall(b"POST /nothing HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n")
+        assert b" 404 " in answer(link)
+        link.sendall(b"x")
+        assert link.recv(1 << 16) == b"", "closed, without an answer to what was no request"
+
+
+def test_a_body_that_comes_behind_its_answer_leaves_the_connection_as_good_as_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(http_protocol, "_HEAD_S", 0.1)
+    with live(null_model(next_token=says("ok"))) as server, link_to(server) as link:
+        for _ in range(2):
+            link.sendall(b"POST /nothing HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\n")
+            assert b" 404 " in answer(link)
+            link.sendall(b"body")
+            time.sleep(0.3)
+        link.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert answer(link).startswith(b"HTTP/1.1 200")
+
+
+def test_who_asks_and_reads_nothing_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("chipwise.serve.connection.lingering._UNREAD_S", 0.1)
+    with live(null_model(next_token=says("ok")), crowd=Crowd(4)) as server:
+        host, port = server.url.removeprefix("http://").split(":")
+        links = []
+        try:
+            for _ in range(4):
+                link = socket.socket()
+                link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                link.connect((host, int(port)))
+                links.append(link)
+                with suppress(ConnectionError, TimeoutError):
+                    link.settimeout(1)
+                    link.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n" * 2000)
+            wait_until(lambda: all(one.idle_since_s is not None for one in server.server.server_state.connections))
+            assert server.http.get("/health").status_code == 200
+        finally:
+            for link in links:
+                link.close()
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.01)
+
+
+def test_who_reads_slowly_gets_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("chipwise.serve.connection.lingering._UNREAD_S", 0.2)
+    asked = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
+    with live(null_model(next_token=says("ok"))) as server:
+        host, port = server.url.removeprefix("http://").split(":")
+        with socket.socket() as link:
+            link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            link.connect((host, int(port)))
+            link.settimeout(5)
+            link.sendall(asked * 20)
+            said, waits = b"", 0
+            while said.count(b"HTTP/1.1 200") < 20 or not said.endswith(b"\n"):
+                said += link.recv(1 << 13)
+                waits += 1
+                time.sleep(0.005)
+        assert waits * 0.005 > 0.2, "it was not slow"

@@ -60,7 +60,13 @@ class HttpProtocol(H11Protocol):
     @property
     def idle_since_s(self) -> float | None:
         """Since when there is no request, on the event loop's clock; None while there is one."""
-        return self._idle_since_s if self.cycle is None or self.cycle.response_complete else None
+        ended = self.transport.is_closing() or self.cycle is None or self.cycle.response_complete
+        return self._idle_since_s if ended else None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it is closed, but for a round of the event loop."""
+        return isinstance(self.transport, LingeringTransport) and self.transport.is_over
 
     def shutdown(self) -> None:
         """The server ends: finish the answer that is on its way, and wait for no client that only sends."""
@@ -81,7 +87,7 @@ class HttpProtocol(H11Protocol):
         # As after an answer: uvicorn would wait for a first request for ever.
         self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
         # One that was closed a moment ago is still among them.
-        there = [one for one in self.connections if isinstance(one, HttpProtocol) and not one.transport.is_closing()]
+        there = [one for one in self.connections if isinstance(one, HttpProtocol) and not one.is_over]
         if not self._crowd.admit(self, there):
             self.show_out()
 
@@ -93,6 +99,18 @@ class HttpProtocol(H11Protocol):
         self._unset_keepalive_if_required()
         super().connection_lost(exc)
 
+    def pause_writing(self) -> None:
+        """The client reads more slowly than it is written to; if it reads nothing, nobody waits for it."""
+        super().pause_writing()
+        if isinstance(self.transport, LingeringTransport):
+            self.transport.watch_reader()
+
+    def resume_writing(self) -> None:
+        """It has read."""
+        super().resume_writing()
+        if isinstance(self.transport, LingeringTransport):
+            self.transport.reader_is_there()
+
     def data_received(self, data: bytes) -> None:
         """Take the next bytes; those of a request that has not begun must become one in time."""
         if self.transport.is_closing():
@@ -103,6 +121,13 @@ class HttpProtocol(H11Protocol):
         super().data_received(data)
         if self.idle_since_s is None or self.transport.is_closing():
             self._unset_head_timer()
+        elif self._awaits_request and not self.conn.trailing_data[0]:
+            # The end of a body that nobody read: no request has begun, and the connection is idle as before.
+            self._unset_head_timer()
+            self._unset_keepalive_if_required()
+            self.timeout_keep_alive_task = self.loop.call_later(
+                self.timeout_keep_alive, self.timeout_keep_alive_handler
+            )
         elif self._head_timer is None:
             self._head_timer = self.loop.call_later(_HEAD_S, self._head_is_late)
 
@@ -138,10 +163,13 @@ class HttpProtocol(H11Protocol):
 
     def _head_is_late(self) -> None:
         self._head_timer = None
-        if self.idle_since_s is not None and self.conn.our_state is h11.IDLE and not self.transport.is_closing():
+        if self.idle_since_s is None or self.transport.is_closing():
+            return
+        if self.conn.our_state is h11.IDLE:
             text = f"the request's line and headers were not complete within {_HEAD_S:g} s"
             self._say(HTTPStatus.REQUEST_TIMEOUT, RequestError(text, code="request_timeout"))
-            self.transport.close()
+        # Else the rest of a body that nobody reads is late.
+        self.transport.close()
 
     async def _answer_in_chunks(self, scope: Any, receive: Any, send: Any) -> None:
         """Let the application answer a request. Called as its cycle begins."""
