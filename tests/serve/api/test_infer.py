@@ -341,3 +341,10 @@ def test_a_full_queue_and_a_client_that_leaves() -> None:
         assert [one.result().status_code for one in running] == [200, 200, 200]
         assert [entered.get(timeout=TIMEOUT_S) for _ in range(2)] == [2, 3]
         assert server.metric('chipwise_jobs_total{kind="infer",outcome="cancelled"}') == 1
+
+
+def test_a_server_without_a_graph_says_how_it_gets_one() -> None:
+    with live(null_model()) as server:
+        for answer in (server.http.get("/v1/infer"), server.http.post("/v1/infer", json={})):
+            assert answer.status_code == 404
+            assert "--infer BUNDLE" in answer.json()["error"]["message"]

@@ -16,7 +16,7 @@ from chipwise.errors import ChipwiseError, OverloadedError, RequestError, Unavai
 from chipwise.serve.api.chat import chat_route
 from chipwise.serve.api.completions import completions_route
 from chipwise.serve.api.embeddings import embeddings_route
-from chipwise.serve.api.infer import infer_routes
+from chipwise.serve.api.infer import INFER, infer_routes
 from chipwise.serve.api.live_page import live_route
 from chipwise.serve.api.probes import probe_routes
 from chipwise.serve.api.reload import RELOAD, reload_route
@@ -41,7 +41,7 @@ def create_app(site: Site) -> Starlette:
     """OpenAI's API over what a site serves. Its workers are started and stopped by others."""
     # Models that answer in one run count their requests themselves.
     of_chat = {"/v1/chat/completions", "/v1/completions"}
-    of_models = {*of_chat, "/v1/embeddings", "/v1/infer"}
+    of_models = {*of_chat, "/v1/embeddings", INFER}
 
     async def on_chipwise_error(request: Request, error: Exception) -> Response:
         if not isinstance(error, ChipwiseError):
@@ -104,7 +104,7 @@ def _answering(site: Site) -> Iterator[Route]:
     else:
         yield embeddings_route(site.embeddings, site.settings)
     if site.inference is None:
-        yield _absent("/v1/infer", *_NO_GRAPH)
+        yield _absent(INFER, *_NO_GRAPH)
     else:
         yield from infer_routes(site.inference, site.settings, site.regions)
     if site.regions is not None:
@@ -118,4 +118,4 @@ def _absent(path: str, what: str, remedy: str) -> Route:
         del request
         raise RequestError(what, remedy=remedy, code=NOT_SERVED)
 
-    return Route(path, refuse, methods=["POST"])
+    return Route(path, refuse, methods=["GET", "POST"] if path == INFER else ["POST"])

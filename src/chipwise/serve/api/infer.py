@@ -29,6 +29,8 @@ from chipwise.serve.inference.tensor_types import BYTES, type_name
 from chipwise.serve.models.served_graph import ServedGraph
 from chipwise.serve.settings import ServeSettings
 
+INFER = "/v1/infer"
+
 _JSON_LENGTH = "inference-header-content-length"
 _FORM = ConfigDict(strict=True, extra="ignore", frozen=True)
 _MAX_TENSORS = 64
@@ -147,7 +149,7 @@ def infer_routes(post: Post[SingleShot[ServedGraph]], settings: ServeSettings, r
         headers = {_JSON_LENGTH: str(reply.json_bytes)}
         return Response(reply.body, media_type="application/octet-stream", headers=headers)
 
-    return [Route("/v1/infer", infer, methods=["POST"]), Route("/v1/infer", describe, methods=["GET"])]
+    return [Route(INFER, infer, methods=["POST"]), Route(INFER, describe, methods=["GET"])]
 
 
 def read_ask(
