@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -31,6 +31,14 @@ from tests.serve.test_server import Command, command
 
 # Each starts a process of its own.
 pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(autouse=True)
+def nobody_ignores_hang_ups() -> Iterator[None]:
+    """Where the tests run under nohup, commands would go on ignoring SIGHUP until they are ready."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 def wait(condition: Callable[[], bool], timeout_s: float = 20.0) -> None:

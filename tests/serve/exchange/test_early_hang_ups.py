@@ -13,9 +13,11 @@ from chipwise.serve.exchange.early_hang_ups import EarlyHangUps, early_hang_ups
 
 @pytest.fixture(autouse=True)
 def nothing_is_left():
-    before = signal.getsignal(signal.SIGHUP)
+    # Where the tests run under nohup it would be ignored.
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     yield
-    assert signal.getsignal(signal.SIGHUP) is before
+    left = signal.signal(signal.SIGHUP, before)
+    assert left is signal.SIG_DFL
 
 
 def hang_up() -> None:
